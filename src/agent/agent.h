@@ -1,0 +1,146 @@
+/*
+ * The agent: what lives inside the target. docs/AGENT-RULES.md is its law: no libc
+ * malloc, stdio, locks, threads, output; errno kept; inert on any doubt.
+ *
+ * Memory. Three kinds, and which one a thing lives in decides what a fork does to it:
+ *   shared   the session file's pages (session.c): the ledger, read by others
+ *   private  anonymous MADV_WIPEONFORK pages (private.c): indexes, caches and
+ *            struct thread; a child of fork reads zeros there, so its first hook takes
+ *            the slow path and starts a ledger of its own
+ *   static   .data and .bss: what a child must inherit (real functions, the session)
+ *
+ * Threads. A hook enters with thread_enter(), which gives it a struct thread that
+ * nobody else uses until thread_leave(). Everything that takes a struct thread may
+ * write its members plainly. Nothing here waits for another thread.
+ *
+ * Errors. bool or a zero ref: the caller drops what it was about to record and counts
+ * it; agent_go_inert() ends recording for good.
+ */
+#ifndef MALLOGRAPH_AGENT_AGENT_H
+#define MALLOGRAPH_AGENT_AGENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/layout.h"
+
+#define AGENT_EXPORT __attribute__((visibility("default")))
+#define AGENT_COLD   __attribute__((cold, noinline))
+#define AGENT_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define AGENT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Plain loads and stores of the ledger's single-writer atomics. */
+#define LEDGER_GET(field)    atomic_load_explicit(&(field), memory_order_relaxed)
+#define LEDGER_SET(field, v) atomic_store_explicit(&(field), (v), memory_order_relaxed)
+#define LEDGER_ADD(field, v) LEDGER_SET(field, LEDGER_GET(field) + (v))
+
+/* The registers of the program's frame that called the hook: its return address into
+ * that frame, the stack pointer after the call returned (the hook's CFA), and rbp. */
+struct unwind_regs {
+	uint64_t pc;
+	uint64_t sp;
+	uint64_t bp;
+};
+
+struct unwind_state;
+struct row_index;
+
+/* A thread's share of the agent, or a nested handler's. Private memory. */
+struct thread {
+	/* 0 in a child of fork (and before the thread's first hook), GATE_READY, or the
+	 * CFA of the hook that is running | phase. */
+	_Atomic uintptr_t gate;
+	struct mgl_slot *slot;
+	uint64_t number;       /* next allocation number of the batch */
+	uint64_t number_stop;  /* one past the batch's last */
+	uintptr_t last_block;  /* allocated last by this thread and not freed since */
+
+	uint8_t *records;      /* own bump space: small records from below, */
+	uint8_t *records_stop; /* rows from above */
+	uint32_t records_ref;  /* ref of records */
+	uint32_t records_next; /* bytes to take next time */
+
+	uint32_t slot_ref;
+	struct row_index *rows;
+	struct unwind_state *unwind; /* unwind.c's; NULL until first used */
+
+	uint64_t *shadow_page; /* own populated shadow pages not yet in use */
+	uint32_t shadow_pages;
+	uint32_t shadow_run;
+	_Atomic uint64_t *shadow_directory; /* their directory entries */
+
+	uint64_t refill_ns;    /* when the batch was taken */
+	struct thread *nested; /* serves handlers that interrupt this one's hooks */
+	struct thread *next;   /* all threads of the process, newest first */
+	void *exec_scratch;    /* exec hooks' arrays; survives a vfork child */
+	size_t exec_scratch_bytes;
+};
+
+#define GATE_READY ((uintptr_t)1)
+#define GATE_AGENT ((uintptr_t)2) /* phase: agent code */
+#define GATE_REAL  ((uintptr_t)4) /* phase: inside the real function */
+#define GATE_OFF   ((uintptr_t)8) /* recording ended for good */
+
+/* --- private.c: anonymous memory ------------------------------------------------ */
+
+/* Zeroed, wiped by fork, never given back; 16-byte aligned. NULL = refused. */
+void *private_alloc(size_t bytes);
+/* The same in pages of its own, for tables that grow; page aligned. */
+void *private_pages(size_t bytes);
+
+/* --- session.c: the shared file ------------------------------------------------- */
+
+/* Populated record space. The pointer stays valid for the life of the process. */
+void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref);  /* 16-byte aligned */
+void *record_alloc_row(struct thread *t, uint32_t *ref);            /* a struct mgl_row */
+/* A blob of bytes; 0 = empty or no room. */
+uint32_t record_blob(struct thread *t, const void *data, size_t bytes);
+/* NULL where the ref is not inside this process's record space. */
+void *record_at(uint32_t ref);
+
+/* --- agent.c --------------------------------------------------------------------- */
+
+extern struct mgl_process *agent_process; /* NULL until recording; zero page in a child */
+
+void agent_go_inert(enum mgl_inert why);
+void agent_count_loss(enum mgl_loss kind, uint64_t count);
+/* The same with a name; the first one stays. */
+void agent_name_loss(struct thread *t, enum mgl_loss kind, const char *detail, size_t bytes);
+uint64_t agent_now(void); /* CLOCK_MONOTONIC, ns */
+
+/* --- thread.c --------------------------------------------------------------------- */
+
+/* For hooks off the hot path (mmap, exec, dlclose …). NULL: do not record this call.
+ * cfa is the hook's own, __builtin_dwarf_cfa(). */
+struct thread *thread_enter(uintptr_t cfa);
+void thread_leave(struct thread *t);
+/* Around a call of the real function: calls it makes are its own business. */
+void thread_real_begin(struct thread *t);
+void thread_real_end(struct thread *t);
+
+/* --- trie.c ----------------------------------------------------------------------- */
+
+/* The child of parent (0 = the root) with this frame, made if new. where as in
+ * mgl_node. 0 = no room: the caller returns the deepest node it has, cut. */
+uint32_t trie_child(struct thread *t, uint32_t parent, uint64_t pc, uint32_t where);
+
+/* --- unwind.c ---------------------------------------------------------------------- */
+
+/* The trie node of the stack whose innermost frame regs describes. 0 only where the
+ * trie has no room at all; otherwise a stack that could not be walked to its root
+ * has an MGL_NODE_CUT node as its outermost (counted as MGL_LOSS_CUT_STACKS). */
+uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs);
+
+/* --- module.c ----------------------------------------------------------------------- */
+
+/* Index for mgl_node.where of the module that maps pc now, recorded at first sight;
+ * 0 = none. */
+uint32_t module_of(struct thread *t, uint64_t pc);
+/* Record what is loaded now; the process's first thread calls it once. */
+void module_record_all(struct thread *t);
+/* A dlclose returned: whatever was unloaded ends its generation, rules and memos go. */
+void module_unloaded(struct thread *t);
+
+#endif
