@@ -147,6 +147,16 @@ enum mgl_state {
 	MGL_STATE_FINISHED = 3, /* the agent's destructor ran */
 };
 
+/* What became of a process, as its collector learned it; NONE = nobody said. */
+enum mgl_end {
+	MGL_END_NONE = 0,
+	MGL_END_EXIT = 1,
+	MGL_END_SIGNAL = 2,
+	MGL_END_EXEC = 3,
+	MGL_END_DETACHED = 4,
+	MGL_END_LOST = 5, /* gone, and nobody saw how */
+};
+
 /* Why recording stopped in a process; 0 = it did not. */
 enum mgl_inert {
 	MGL_INERT_NONE = 0,
@@ -238,6 +248,12 @@ struct mgl_process {
 	_Atomic uint32_t time_count;
 	uint32_t time_blocks[MGL_TIME_BLOCKS]; /* refs of mgl_time[MGL_TIME_BLOCK] */
 	uint64_t time_gap; /* ns: entries closer than this are not kept */
+
+	/* Written by a collector once the process is gone; end_kind last. */
+	_Atomic uint32_t end_kind; /* enum mgl_end */
+	_Atomic uint32_t end_code; /* exit status, or signal number */
+	_Atomic uint64_t end_ns;
+	_Atomic uint64_t rss_peak; /* VmHWM as last seen, in bytes; 0 = not known */
 
 	/* The peak (one cache line). total is what threads have published of live bytes;
 	 * what each still holds back stands in its slot's delta. */
