@@ -2,11 +2,14 @@
  * The agent: what lives inside the target. docs/AGENT-RULES.md is its law: no libc
  * malloc, stdio, locks, threads, output; errno kept; inert on any doubt.
  *
- * Memory. Three kinds, and which one a thing lives in decides what a fork does to it:
- *   shared   the session file's pages (session.c): the ledger, read by others
- *   private  anonymous MADV_WIPEONFORK pages (private.c): indexes, caches and
- *            struct thread; a child of fork reads zeros there, so its first hook takes
- *            the slow path and starts a ledger of its own
+ * Memory. Four kinds, and which one a thing lives in decides what a fork does to it:
+ *   shared   the session file's pages (session.c): the ledger, read by others. In a child
+ *            private zero pages are mapped over the parent's, at the child's first hook.
+ *   private  anonymous memory (private_alloc): structs that point at things. A child of
+ *            fork keeps its copy, for a handler that forked inside a hook returns into
+ *            it; but it starts over with a struct agent and structs thread of its own.
+ *   wiped    anonymous MADV_WIPEONFORK pages (private_pages): tables whose users take
+ *            zeros for empty, and the gates, by which the child knows that it is one
  *   static   .data and .bss: what a child must inherit (real functions, the session)
  *
  * Threads. A hook enters with thread_enter(), which gives it a struct thread that
@@ -44,14 +47,14 @@ struct unwind_regs {
 	uint64_t bp;
 };
 
+struct agent;
 struct unwind_state;
 struct row_index;
 
-/* A thread's share of the agent, or a nested handler's. Private memory. */
+/* A thread's share of the agent, or a nested handler's. Private memory, but for its gate,
+ * which lies GATE_DISTANCE below it in wiped pages (gate_of()). */
 struct thread {
-	/* 0 in a child of fork (and before the thread's first hook), GATE_READY, or the
-	 * CFA of the hook that is running | phase. */
-	_Atomic uintptr_t gate;
+	struct agent *agent; /* the process this thread records for */
 	struct mgl_slot *slot;
 	uint64_t number;       /* next allocation number of the batch */
 	uint64_t number_stop;  /* one past the batch's last */
@@ -78,6 +81,8 @@ struct thread {
 	size_t exec_scratch_bytes;
 };
 
+/* A gate holds 0 in a child of fork (and before the thread's first hook), GATE_READY,
+ * GATE_OFF, or the CFA of the hook that is running | phase. */
 #define GATE_READY ((uintptr_t)1)
 #define GATE_AGENT ((uintptr_t)2) /* phase: agent code */
 #define GATE_REAL  ((uintptr_t)4) /* phase: inside the real function */
@@ -85,10 +90,11 @@ struct thread {
 
 /* --- private.c: anonymous memory ------------------------------------------------ */
 
-/* Zeroed, wiped by fork, never given back; 16-byte aligned. NULL = refused. */
+/* Zeroed, never given back, 16-byte aligned; a child of fork has its copy. NULL = refused. */
 void *private_alloc(size_t bytes);
-/* The same in pages of its own, for tables that grow; page aligned. */
+/* Zeroed pages of their own, for tables; zero again in a child of fork. NULL = refused. */
 void *private_pages(size_t bytes);
+void private_pages_free(void *pages, size_t bytes);
 
 /* --- session.c: the shared file ------------------------------------------------- */
 
@@ -97,12 +103,12 @@ void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref);  /* 16-byte a
 void *record_alloc_row(struct thread *t, uint32_t *ref);            /* a struct mgl_row */
 /* A blob of bytes; 0 = empty or no room. */
 uint32_t record_blob(struct thread *t, const void *data, size_t bytes);
-/* NULL where the ref is not inside this process's record space. */
-void *record_at(uint32_t ref);
+/* NULL where the ref is not inside the record space of t's process. */
+void *record_at(const struct thread *t, uint32_t ref);
 
 /* --- agent.c --------------------------------------------------------------------- */
 
-extern struct mgl_process *agent_process; /* NULL until recording; zero page in a child */
+extern struct mgl_process *agent_process; /* use between thread_enter() and _leave() only */
 
 void agent_go_inert(enum mgl_inert why);
 void agent_count_loss(enum mgl_loss kind, uint64_t count);
@@ -142,5 +148,8 @@ uint32_t module_of(struct thread *t, uint64_t pc);
 void module_record_all(struct thread *t);
 /* A dlclose returned: whatever was unloaded ends its generation, rules and memos go. */
 void module_unloaded(struct thread *t);
+/* In a child of fork, before module_record_all: forget tables and indexes of the parent's
+ * ledger (they stay where they are: an interrupted hook may return into them). */
+void module_reset(void);
 
 #endif
