@@ -1,9 +1,81 @@
-BUILD ?= build
+# The front door. Meson builds; this sets up what it needs and names the usual jobs.
+# Written for GNU Make 4.2.
 
-all: $(BUILD)/build.ninja
+BUILD ?= build
+CMD ?= uname -a
+PREFIX ?= $(or $(prefix),/usr/local)
+DESTDIR ?=
+TESTS ?=
+
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-print-directory
+
+help:
+	@echo 'make                      build $(BUILD)/mallograph'
+	@echo "make run CMD='uname -a'   build, then record a command"
+	@echo 'make check                unit and integration tests, lint: what CI runs'
+	@echo 'make check TESTS=realloc  only the integration tests of that name'
+	@echo 'make check-full           the slow tests too'
+	@echo 'make check-fresh          both commands above in a bare Debian 12 (as root)'
+	@echo 'make lint                 format, static analysis, spelling'
+	@echo 'make asan, make tsan      the tests with a sanitized tool'
+	@echo 'make bench                what recording costs a malloc and free'
+	@echo 'make install              PREFIX=/usr/local DESTDIR='
+	@echo 'make clean                remove every build directory'
+
+# CI=true makes warnings errors; a user of a newer compiler is not kept out by its.
+configure = meson setup $(if $(CI),-Dwerror=true) $(1)
+
+all:
+	@tools/setup build
+	@test -f $(BUILD)/build.ninja || $(call configure,$(BUILD))
 	@ninja -C $(BUILD)
 
-$(BUILD)/build.ninja:
-	@meson setup $(BUILD)
+run:
+	@$(MAKE) all >&2
+	@$(BUILD)/mallograph $(CMD)
 
-.PHONY: all
+# A directory set up before the test packages were there lacks the tests.
+configured = $(BUILD)/.tests$(if $(CI),-werror)
+tests:
+	@tools/setup build test
+	@test -f $(BUILD)/build.ninja || $(call configure,-Dtests=enabled $(BUILD))
+	@test -f $(configured) || meson configure $(BUILD) -Dtests=enabled $(if $(CI),-Dwerror=true)
+	@touch $(configured)
+	@ninja -C $(BUILD)
+
+check: tests
+	@tools/setup lint
+	@BUILD=$(BUILD) TESTS='$(TESTS)' tools/check
+
+check-full: tests
+	@tools/setup lint
+	@BUILD=$(BUILD) TESTS='$(TESTS)' tools/check --full
+
+check-fresh:
+	@tools/setup fresh
+	@tools/check-fresh
+
+lint:
+	@tools/setup lint
+	@tools/lint
+
+asan:
+	@tools/setup build test
+	@tools/sanitize address,undefined build-asan
+
+tsan:
+	@tools/setup build test
+	@tools/sanitize thread build-tsan
+
+bench: tests
+	@BUILD=$(BUILD) tools/bench
+
+install:
+	@tools/setup build
+	@BUILD=$(BUILD) tools/install '$(PREFIX)' '$(DESTDIR)'
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan
+
+.PHONY: all run tests check check-full check-fresh lint asan tsan bench install clean help
