@@ -69,7 +69,7 @@ tsan:
 	@tools/sanitize thread build-tsan
 
 bench: tests
-	@BUILD=$(BUILD) tools/bench
+	@python3 bench/measure.py $(BUILD)
 
 install:
 	@tools/setup build
