@@ -1,0 +1,244 @@
+#include "agent/image.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* More than any chain of a sane table: only a damaged one is cut. */
+#define MAX_CHAIN 65536u
+
+/* The loader's, both absent from some C libraries. */
+extern struct r_debug _r_debug __attribute__((weak));
+#pragma weak _dl_find_object
+
+const struct link_map *image_of(uintptr_t pc)
+{
+	struct dl_find_object found;
+
+	if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0)
+		return NULL;
+	return found.dlfo_link_map;
+}
+
+const struct link_map *image_first(void)
+{
+	const struct link_map *map = NULL;
+
+	/* A program's copy of _r_debug stays empty in some C libraries. */
+	if (&_r_debug)
+		map = _r_debug.r_map;
+	if (!map)
+		map = image_of((uintptr_t)_DYNAMIC);
+	for (uint32_t n = 0; map && map->l_prev && n < IMAGE_MAX_MODULES; n++)
+		map = map->l_prev;
+	return map;
+}
+
+bool image_is_agent(const struct link_map *map) { return map->l_ld == _DYNAMIC; }
+
+static bool inside(const struct image *image, const void *at, size_t bytes)
+{
+	uintptr_t a = (uintptr_t)at;
+
+	return a >= image->start && a <= image->stop && bytes <= image->stop - a;
+}
+
+/* The loader has added the bias to addresses in a dynamic section it could write. */
+static const void *table(const struct image *image, ElfW(Addr) value, size_t bytes)
+{
+	const void *at = (const void *)value;
+
+	if (value < image->bias || !inside(image, at, bytes))
+		at = (const void *)(image->bias + value);
+	return inside(image, at, bytes) ? at : NULL;
+}
+
+static void find_bounds(struct image *image)
+{
+	struct dl_find_object found;
+
+	image->start = 0;
+	image->stop = UINTPTR_MAX;
+	if (_dl_find_object && _dl_find_object(image->map->l_ld, &found) == 0) {
+		image->start = (uintptr_t)found.dlfo_map_start;
+		image->stop = (uintptr_t)found.dlfo_map_end;
+	}
+}
+
+bool image_open(struct image *ret, const struct link_map *map)
+{
+	*ret = (struct image){.map = map, .bias = map->l_addr};
+	if (!map->l_ld)
+		return false;
+	find_bounds(ret);
+	for (const ElfW(Dyn) *d = map->l_ld; inside(ret, d, sizeof(*d)) && d->d_tag != DT_NULL;
+	     d++) {
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			ret->symbols = table(ret, d->d_un.d_ptr, sizeof(ElfW(Sym)));
+			break;
+		case DT_STRTAB:
+			ret->strings = table(ret, d->d_un.d_ptr, 1);
+			break;
+		case DT_STRSZ:
+			ret->string_bytes = d->d_un.d_val;
+			break;
+		case DT_GNU_HASH:
+			ret->gnu_hash = table(ret, d->d_un.d_ptr, 16);
+			break;
+		case DT_HASH:
+			ret->sysv_hash = table(ret, d->d_un.d_ptr, 8);
+			break;
+		case DT_VERSYM:
+			ret->versions = table(ret, d->d_un.d_ptr, 2);
+			break;
+		case DT_SONAME:
+			ret->soname = d->d_un.d_val;
+			break;
+		default:
+			break;
+		}
+	}
+	return ret->symbols && ret->strings && inside(ret, ret->strings, ret->string_bytes) &&
+	       (ret->gnu_hash || ret->sysv_hash);
+}
+
+const char *image_string(const struct image *image, size_t offset)
+{
+	if (offset >= image->string_bytes ||
+	    !memchr(image->strings + offset, 0, image->string_bytes - offset))
+		return "";
+	return image->strings + offset;
+}
+
+const char *image_soname(const struct image *image)
+{
+	return image->soname ? image_string(image, image->soname) : "";
+}
+
+struct image_name image_name(const char *name)
+{
+	struct image_name ret = {.name = name, .gnu = 5381};
+
+	for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
+		ret.gnu = ret.gnu * 33 + *c;
+		ret.sysv = (ret.sysv << 4) + *c;
+		ret.sysv = (ret.sysv ^ (ret.sysv >> 24 & 0xf0)) & 0xfffffff;
+	}
+	return ret;
+}
+
+/* How symbol i answers to the name: 2 by its default version, 1 by a hidden one. */
+static int matches(const struct image *image, uint32_t i, const struct image_name *name)
+{
+	const ElfW(Sym) *s = image->symbols + i;
+	unsigned type;
+	uint16_t version = 1;
+
+	if (!inside(image, s, sizeof(*s)))
+		return 0;
+	type = ELF64_ST_TYPE(s->st_info);
+	if (s->st_shndx == SHN_UNDEF || s->st_value == 0 ||
+	    ELF64_ST_BIND(s->st_info) == STB_LOCAL ||
+	    (type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC))
+		return 0;
+	if (image->versions) {
+		if (!inside(image, image->versions + i, 2))
+			return 0;
+		version = image->versions[i];
+	}
+	if ((version & 0x7fff) == 0 || strcmp(image_string(image, s->st_name), name->name) != 0)
+		return 0;
+	return version & 0x8000 ? 1 : 2;
+}
+
+/* Keeps the better of what was found and symbol i; true: no better one can come. */
+static bool consider(const struct image *image, uint32_t i, const struct image_name *name,
+		     uint32_t *found)
+{
+	int how = matches(image, i, name);
+
+	if (how == 2 || (how == 1 && *found == 0))
+		*found = i;
+	return how == 2;
+}
+
+static uint32_t find_gnu(const struct image *image, const struct image_name *name)
+{
+	const uint32_t *head = image->gnu_hash;
+	uint32_t buckets = head[0], first = head[1], words = head[2], shift = head[3];
+	const ElfW(Addr) *bloom = (const ElfW(Addr) *)(head + 4);
+	const uint32_t bits = sizeof(ElfW(Addr)) * 8;
+	const uint32_t *bucket, *chain;
+	uint32_t i, found = 0;
+	ElfW(Addr) word;
+
+	if (buckets == 0 || words == 0 ||
+	    !inside(image, bloom, words * sizeof(*bloom) + buckets * sizeof(*bucket)))
+		return 0;
+	word = bloom[name->gnu / bits % words];
+	if (!(word >> name->gnu % bits & word >> (name->gnu >> (shift & 31)) % bits & 1))
+		return 0;
+	bucket = (const uint32_t *)(bloom + words);
+	chain = bucket + buckets;
+	i = bucket[name->gnu % buckets];
+	if (i < first)
+		return 0;
+	for (uint32_t n = 0; n < MAX_CHAIN; n++, i++) {
+		const uint32_t *link = chain + (i - first);
+
+		if (!inside(image, link, sizeof(*link)))
+			break;
+		if ((*link | 1) == (name->gnu | 1) && consider(image, i, name, &found))
+			break;
+		if (*link & 1)
+			break;
+	}
+	return found;
+}
+
+static uint32_t find_sysv(const struct image *image, const struct image_name *name)
+{
+	const uint32_t *head = image->sysv_hash;
+	uint32_t buckets = head[0], chains = head[1], found = 0;
+	const uint32_t *bucket = head + 2, *chain;
+
+	if (buckets == 0 || !inside(image, bucket, ((size_t)buckets + chains) * sizeof(*bucket)))
+		return 0;
+	chain = bucket + buckets;
+	for (uint32_t n = 0, i = bucket[name->sysv % buckets]; i != 0 && i < chains && n < chains;
+	     n++, i = chain[i]) {
+		if (consider(image, i, name, &found))
+			break;
+	}
+	return found;
+}
+
+bool image_symbol(const struct image *image, const struct image_name *name,
+		  struct image_symbol *ret)
+{
+	uint32_t i = image->gnu_hash ? find_gnu(image, name) : find_sysv(image, name);
+	const ElfW(Sym) *s = image->symbols + i;
+
+	if (i == 0)
+		return false;
+	/* An absolute symbol would not move with its module: no function is one. */
+	ret->address = image->bias + s->st_value;
+	ret->bytes = s->st_size;
+	ret->type = ELF64_ST_TYPE(s->st_info);
+	return inside(image, (const void *)ret->address, 1);
+}
+
+void *image_function(const struct image *image, const struct image_symbol *symbol)
+{
+	void *(*resolver)(void);
+	void *target;
+
+	if (symbol->type != STT_GNU_IFUNC)
+		return (void *)symbol->address;
+	if (!inside(image, (const void *)symbol->address, 1))
+		return NULL;
+	resolver = (void *(*)(void))symbol->address;
+	target = resolver();
+	return _dl_find_object && !image_of((uintptr_t)target) ? NULL : target;
+}

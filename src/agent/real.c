@@ -1,0 +1,197 @@
+#include "agent/real.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "agent/agent.h"
+#include "agent/image.h"
+
+struct real real;
+struct real_facts real_facts;
+
+static _Atomic int resolved;
+static const char *agent_path = "";
+
+static const struct {
+	const char *name;
+	size_t offset;
+} functions[] = {
+#define X(name, type, parameters) {#name, offsetof(struct real, name)},
+	REAL_FUNCTIONS(X)
+#undef X
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+struct definition {
+	void *address;
+	const struct link_map *map;
+	bool before_agent;
+};
+
+static bool find(const char *text, struct definition *ret)
+{
+	struct image_name name = image_name(text);
+	struct image_symbol symbol;
+	struct image image;
+	bool before = true;
+	uint32_t n = 0;
+
+	for (const struct link_map *map = image_first(); map && n < IMAGE_MAX_MODULES;
+	     map = map->l_next, n++) {
+		if (image_is_agent(map)) {
+			before = false;
+			continue;
+		}
+		if (!image_open(&image, map) || !image_symbol(&image, &name, &symbol))
+			continue;
+		*ret = (struct definition){image_function(&image, &symbol), map, before};
+		if (ret->address)
+			return true;
+	}
+	return false;
+}
+
+static bool soname_is(const struct link_map *map, const char *prefix)
+{
+	struct image image;
+
+	return image_open(&image, map) &&
+	       strncmp(image_soname(&image), prefix, strlen(prefix)) == 0;
+}
+
+/* --- what stands in for a function nobody defines ------------------------------- */
+
+static void free_ignoring_size(void *p, size_t bytes)
+{
+	(void)bytes;
+	real.free(p);
+}
+
+static void free_ignoring_alignment(void *p, size_t alignment, size_t bytes)
+{
+	(void)alignment;
+	(void)bytes;
+	real.free(p);
+}
+
+static void *reallocarray_by_realloc(void *p, size_t count, size_t bytes)
+{
+	size_t total;
+
+	if (__builtin_mul_overflow(count, bytes, &total)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return real.realloc(p, total);
+}
+
+static int execveat_by_syscall(int dir, const char *path, char *const argv[], char *const envp[],
+			       int flags)
+{
+	return (int)real.syscall(SYS_execveat, dir, path, argv, envp, flags);
+}
+
+static void substitute(void)
+{
+	if (!real.free_sized)
+		real.free_sized = free_ignoring_size;
+	if (!real.free_aligned_sized)
+		real.free_aligned_sized = free_ignoring_alignment;
+	if (!real.cfree)
+		real.cfree = real.free;
+	if (!real.reallocarray)
+		real.reallocarray = reallocarray_by_realloc;
+	if (!real.aligned_alloc)
+		real.aligned_alloc = real.memalign;
+	if (!real.mmap64)
+		real.mmap64 = real.mmap;
+	if (!real.execveat && real.syscall)
+		real.execveat = execveat_by_syscall;
+}
+
+/* --- resolving ---------------------------------------------------------------------- */
+
+static const char *path_of(const struct definition *d)
+{
+	return d->map->l_name ? d->map->l_name : "";
+}
+
+static bool is_foreign(const char *name, const char *library)
+{
+	struct definition d;
+
+	return find(name, &d) && !soname_is(d.map, library);
+}
+
+static void find_facts(void)
+{
+	struct definition d;
+
+	if (find("malloc", &d)) {
+		real_facts.glibc_malloc = soname_is(d.map, "libc.so.6");
+		real_facts.malloc_path = path_of(&d);
+		if (d.before_agent)
+			real_facts.own_malloc_path = path_of(&d);
+	}
+	real_facts.library_new = is_foreign("_Znwm", "libstdc++.so.") &&
+				 is_foreign("_Znwm", "libc++.so.") &&
+				 is_foreign("_Znwm", "libc++abi.so.");
+	real_facts.own_execv = is_foreign("execv", "libc.so.6");
+	real_facts.own_execvp = is_foreign("execvp", "libc.so.6");
+}
+
+static void *read_pointer(size_t i)
+{
+	void *p;
+
+	memcpy(&p, (const char *)&real + functions[i].offset, sizeof(p));
+	return p;
+}
+
+/* Takes from one module what no earlier one defined. */
+static void take(const struct image *image)
+{
+	for (size_t i = 0; i < FUNCTIONS; i++) {
+		struct image_name name = image_name(functions[i].name);
+		struct image_symbol symbol;
+		void *address;
+
+		if (read_pointer(i) || !image_symbol(image, &name, &symbol))
+			continue;
+		address = image_function(image, &symbol);
+		memcpy((char *)&real + functions[i].offset, &address, sizeof(address));
+	}
+}
+
+bool real_resolve(void)
+{
+	struct image image;
+	uint32_t n = 0;
+
+	if (atomic_load_explicit(&resolved, memory_order_acquire))
+		return true;
+	for (const struct link_map *map = image_first(); map && n < IMAGE_MAX_MODULES;
+	     map = map->l_next, n++) {
+		if (image_is_agent(map))
+			agent_path = map->l_name ? map->l_name : "";
+		else if (image_open(&image, map))
+			take(&image);
+	}
+	if (!real.malloc || !real.free || !real.calloc || !real.realloc || !real.memalign)
+		return false;
+	substitute();
+	find_facts();
+	atomic_store_explicit(&resolved, 1, memory_order_release);
+	return true;
+}
+
+void *real_late(const char *name)
+{
+	struct definition d;
+
+	return find(name, &d) ? d.address : NULL;
+}
+
+const char *real_agent_path(void) { return agent_path; }
