@@ -31,28 +31,31 @@ uint32_t map_index_find(const struct map_index *index, uint64_t hash, map_same *
 	return MAP_NONE;
 }
 
-static struct error *grow_index(struct map_index *index)
+/* false = no memory. */
+static bool grow_index(struct map_index *index)
 {
 	size_t size = index->entries ? (index->mask + 1) * 2 : MIN_ENTRIES;
 	struct map_index_entry *entries = calloc(size, sizeof(*entries));
 
 	if (!entries)
-		return error_no_memory();
+		return false;
 	for (size_t i = 0; index->entries && i <= index->mask; i++)
 		if (index->entries[i].item)
 			place(entries, size - 1, index->entries[i]);
 	free(index->entries);
 	index->entries = entries;
 	index->mask = size - 1;
-	return NULL;
+	return true;
 }
 
 struct error *map_index_add(struct map_index *index, uint64_t hash, uint32_t position)
 {
 	if (position == MAP_NONE)
 		return error_no_memory();
-	if (!index->entries || is_full(index->count, index->mask))
-		TRY(grow_index(index));
+	if (!index->entries || is_full(index->count, index->mask)) {
+		if (!grow_index(index))
+			return error_no_memory();
+	}
 	place(index->entries, index->mask,
 	      (struct map_index_entry){.hash = (uint32_t)hash, .item = position + 1});
 	index->count++;
@@ -83,26 +86,29 @@ uint64_t *map_u64_find(const struct map_u64 *map, uint64_t key)
 	return entry->used ? &entry->value : NULL;
 }
 
-static struct error *grow_u64(struct map_u64 *map)
+/* false = no memory. */
+static bool grow_u64(struct map_u64 *map)
 {
 	size_t size = map->entries ? (map->mask + 1) * 2 : MIN_ENTRIES;
 	struct map_u64_entry *entries = calloc(size, sizeof(*entries));
 
 	if (!entries)
-		return error_no_memory();
+		return false;
 	for (size_t i = 0; map->entries && i <= map->mask; i++)
 		if (map->entries[i].used)
 			*slot_of(entries, size - 1, map->entries[i].key) = map->entries[i];
 	free(map->entries);
 	map->entries = entries;
 	map->mask = size - 1;
-	return NULL;
+	return true;
 }
 
 struct error *map_u64_set(struct map_u64 *map, uint64_t key, uint64_t value)
 {
-	if (!map->entries || is_full(map->count, map->mask))
-		TRY(grow_u64(map));
+	if (!map->entries || is_full(map->count, map->mask)) {
+		if (!grow_u64(map))
+			return error_no_memory();
+	}
 	struct map_u64_entry *entry = slot_of(map->entries, map->mask, key);
 
 	if (!entry->used)
