@@ -1,0 +1,251 @@
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyze/model.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "collect/run.h"
+#include "ledger/reader.h"
+#include "report/report.h"
+
+enum { OPTION_SUMMARY = 256, OPTION_MAX_LEDGER, OPTION_VERSION };
+
+static const struct cli_option options_table[] = {
+	{'o', "output", "FILE",
+	 "where the ledger goes: %p pid, %n program, %h host,\n%t time, %% a percent sign "
+	 "(mallograph.%n.%p.mgl)"},
+	{'q', "quiet", NULL, "no summary at the end"},
+	{OPTION_SUMMARY, "summary", "FILE", "write the summary to FILE, not standard error"},
+	{OPTION_MAX_LEDGER, "max-ledger", "SIZE",
+	 "stop recording where the ledger would grow beyond\nSIZE (a quarter of the free memory)"},
+	{'h', "help", NULL, "show this"},
+	{OPTION_VERSION, "version", NULL, "show the version"},
+	CLI_OPTIONS_END,
+};
+
+struct request {
+	struct collect_run_options run;
+	const char *summary;
+	bool quiet;
+	bool help;
+	bool version;
+};
+
+void cli_help_print(FILE *out)
+{
+	fprintf(out,
+		"Usage: mallograph [run] [OPTION…] [--] PROGRAM [ARGUMENT…]\n"
+		"       mallograph COMMAND [OPTION…]\n"
+		"\n"
+		"Record every allocation of a program: who allocated what, what was alive at the\n"
+		"peak, what is left at the end. The program runs as it would without.\n"
+		"\n");
+	cli_options_help(options_table, out);
+	fprintf(out, "\nCommands (each has --help):\n");
+	for (const struct cli_command *command = cli_commands; command->name; command++)
+		if (command->run)
+			fprintf(out, "  %-23s %s\n", command->name, command->summary);
+	fprintf(out, "\n"
+		     "Examples:\n"
+		     "  mallograph uname -a            record, then print a summary\n"
+		     "  mallograph -o ls.mgl ls -l     choose where the ledger goes\n"
+		     "  mallograph -- top              a program with the name of a command\n"
+		     "  mallograph report              look at the newest ledger here\n");
+}
+
+static struct error *take_option(const struct cli_option *option, const char *value,
+				 struct request *request)
+{
+	switch (option->letter) {
+	case 'o':
+		request->run.output = value;
+		return collect_output_check(value);
+	case 'q':
+		request->quiet = true;
+		break;
+	case OPTION_SUMMARY:
+		request->summary = value;
+		break;
+	case OPTION_MAX_LEDGER:
+		TRY(error_context(units_parse_size(value, &request->run.max_ledger),
+				  "--max-ledger"));
+		if (request->run.max_ledger == 0)
+			return error_create(ERROR_USAGE, "--max-ledger 0 would record nothing");
+		break;
+	case OPTION_VERSION:
+		request->version = true;
+		break;
+	default:
+		request->help = true;
+		break;
+	}
+	return NULL;
+}
+
+static struct error *parse(char **argv, bool is_run, struct request *request)
+{
+	struct cli_options options = CLI_OPTIONS(options_table, argv);
+	const struct cli_option *option;
+
+	while ((option = cli_options_next(&options)))
+		TRY(take_option(option, options.value, request));
+	if (options.error)
+		return options.error;
+	request->run.argv = argv + options.at;
+	if (request->help || request->version)
+		return NULL;
+
+	const char *program = argv[options.at];
+
+	if (!program)
+		return error_create(ERROR_USAGE, "which program?");
+	if (!is_run && !options.ended && cli_command_find(program))
+		return error_remedy(error_create(ERROR_USAGE,
+						 "%s is a command: it comes before its options",
+						 program),
+				    "For a program of that name put -- before it.");
+	return NULL;
+}
+
+/* Said before the program runs, not after. */
+static struct error *check_summary(const char *path)
+{
+	CLEANUP_FREE char *directory = strdup(path);
+
+	if (!directory)
+		return error_no_memory();
+	if (access(path, F_OK) == 0) {
+		if (access(path, W_OK) == 0)
+			return NULL;
+		return error_create_system(errno, path, "cannot write the summary");
+	}
+	char *slash = strrchr(directory, '/');
+
+	if (slash)
+		slash[1] = '\0';
+	if (*path == '\0' || access(slash ? directory : ".", W_OK | X_OK) != 0)
+		return error_create_system(*path ? errno : ENOENT, path,
+					   "cannot write the summary");
+	return NULL;
+}
+
+static struct error *print_totals(const struct collect_run *run, FILE *out)
+{
+	struct ledger_reader *reader;
+	struct analyze_model *model;
+	struct report_summary summary = {0};
+	struct stat st;
+
+	if (run->saved && fstat(run->ledger_fd, &st) == 0) {
+		summary.saved_path = run->output.path;
+		summary.saved_bytes = (uint64_t)st.st_blocks * 512;
+	}
+	TRY(ledger_reader_open_fd(run->ledger_fd, run->saved ? run->output.path : run->session.path,
+				  &reader));
+	struct error *error = analyze_model_load(reader, &model);
+
+	ledger_reader_close(reader);
+	TRY(error);
+	error = report_summary_print(model, &summary, out);
+	analyze_model_free(model);
+	return error;
+}
+
+static void print_notes(const struct collect_run *run, FILE *out)
+{
+	if (run->running == 1)
+		cli_note_to(out, "1 process still runs; it is recorded up to now");
+	else if (run->running > 1)
+		cli_note_to(out, "%zu processes still run; they are recorded up to now",
+			    run->running);
+	if (run->program.hidden_malloc)
+		cli_note_to(
+			out,
+			"%s has a malloc of its own inside it: what it allocates by that is not "
+			"recorded",
+			run->program.image);
+}
+
+static void print_summary(const struct collect_run *run, const struct request *request)
+{
+	FILE *out = stderr;
+
+	if (request->summary) {
+		out = fopen(request->summary, "we");
+		if (!out) {
+			cli_note("cannot write the summary to %s: %s", request->summary,
+				 strerror(errno));
+			return;
+		}
+	}
+	struct error *error = run->recorded > 0 ? print_totals(run, out) : NULL;
+
+	if (error) {
+		cli_error_print(error);
+		error_free(error);
+	}
+	print_notes(run, out);
+	if (fflush(out) != 0 && out != stderr)
+		cli_note("cannot write the summary to %s: %s", request->summary, strerror(errno));
+	if (out != stderr)
+		fclose(out);
+}
+
+static void print_outcome(const struct collect_run *run, const struct request *request)
+{
+	if (!request->quiet)
+		print_summary(run, request);
+	if (run->recorded == 0)
+		cli_note("nothing was recorded: the agent did not start in %s; "
+			 "MALLOGRAPH_LOG=debug tells more",
+			 run->program.image);
+	if (run->unsaved) {
+		cli_error_print(run->unsaved);
+		cli_note("the recording is kept in memory: mallograph recover saves it from %s",
+			 run->session.path);
+	}
+}
+
+static int record(const struct request *request)
+{
+	struct collect_run run;
+	int exit_code;
+	struct error *error = request->summary ? check_summary(request->summary) : NULL;
+
+	if (error)
+		return cli_error(error);
+	error = collect_run(&request->run, &run, &exit_code);
+	if (error) {
+		cli_error(error);
+		collect_run_close(&run);
+		return exit_code;
+	}
+	struct collect_end end = run.end;
+
+	print_outcome(&run, request);
+	collect_run_close(&run);
+	if (!end.by_signal)
+		return end.code;
+	collect_signals_die(end.code);
+	return 128 + end.code;
+}
+
+int cli_run(char **argv)
+{
+	bool is_run = strcmp(argv[0], "run") == 0;
+	struct request request = {0};
+	struct error *error = parse(argv, is_run, &request);
+
+	if (error)
+		return cli_usage_error("", error);
+	if (request.help) {
+		cli_help_print(stdout);
+		return cli_finish(0);
+	}
+	if (request.version) {
+		printf("mallograph %s\n", MALLOGRAPH_VERSION);
+		return cli_finish(0);
+	}
+	return record(&request);
+}

@@ -1,0 +1,77 @@
+#include <fcntl.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+#define LOG_DOMAIN "cli"
+#include "base/log.h"
+
+const struct cli_command cli_commands[] = {
+	{"run", cli_run, "record PROGRAM and the processes it starts (the default)"},
+	{"report", cli_report, "show what a ledger holds, as text or JSON"},
+	{"recover", cli_recover, "save recordings whose collector was killed"},
+	{"env", cli_env, "print the exports that record without a collector"},
+	{"attach", NULL, NULL},
+	{"detach", NULL, NULL},
+	{"save", NULL, NULL},
+	{"blocks", NULL, NULL},
+	{"hist", NULL, NULL},
+	{"top", NULL, NULL},
+	{"leaks", NULL, NULL},
+	{"diff", NULL, NULL},
+	{"check", NULL, NULL},
+	{"merge", NULL, NULL},
+	{"export", NULL, NULL},
+	{"flame", NULL, NULL},
+	{"html", NULL, NULL},
+	{"query", NULL, NULL},
+	{"symbolize", NULL, NULL},
+	{"doctor", NULL, NULL},
+	{"info", NULL, NULL},
+	{NULL, NULL, NULL},
+};
+
+const struct cli_command *cli_command_find(const char *name)
+{
+	for (const struct cli_command *command = cli_commands; command->name; command++)
+		if (strcmp(command->name, name) == 0)
+			return command;
+	return NULL;
+}
+
+/* What we open must never land on a standard descriptor that came closed: the summary
+ * would be written into it. The target still finds it closed. */
+static void fill_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	fill_standard_descriptors();
+	struct error *error = log_configure(getenv("MALLOGRAPH_LOG"));
+
+	if (error)
+		return cli_error(error);
+	if (!argv[0] || !argv[1]) {
+		cli_help_print(stderr);
+		return CLI_EXIT_USAGE;
+	}
+	const struct cli_command *command = cli_command_find(argv[1]);
+
+	if (!command)
+		return cli_run(argv);
+	if (!command->run) {
+		cli_note("%s is not built yet; mallograph -- %s runs a program of that name",
+			 argv[1], argv[1]);
+		return CLI_EXIT_USAGE;
+	}
+	return command->run(argv + 1);
+}

@@ -1,0 +1,39 @@
+/*
+ * What the launcher must know of an ELF file before it starts it, read with bounds:
+ * the file may be damaged, hostile, or change meanwhile. No elfutils here, so that
+ * launching stays quick and the recording side builds without it.
+ *
+ * Owns nothing; fd is the caller's and its position is not used. Facts: the System V
+ * ABI (gabi) and its x86-64 supplement.
+ */
+#ifndef MALLOGRAPH_COLLECT_ELF_H
+#define MALLOGRAPH_COLLECT_ELF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum collect_elf_link {
+	COLLECT_ELF_DYNAMIC,
+	COLLECT_ELF_STATIC,
+	COLLECT_ELF_STATIC_PIE,
+	COLLECT_ELF_LOADER, /* the dynamic loader itself, which can be run as a program */
+};
+
+struct collect_elf {
+	bool is_elf; /* false: nothing else is set */
+	bool is_64;
+	bool little_endian;
+	uint16_t machine; /* EM_… */
+	enum collect_elf_link link;
+	char loader[256]; /* PT_INTERP; "" where there is none */
+	/* Has a malloc of its own that the loader cannot see: in .symtab alone. */
+	bool hidden_malloc;
+};
+
+/* ERROR_DAMAGED where the headers contradict the file. Everything after machine is set
+ * for 64-bit little-endian files alone. */
+struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret) ERROR_MUST_CHECK;
+
+#endif

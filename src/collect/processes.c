@@ -1,0 +1,134 @@
+#include "collect/processes.h"
+
+#include "collect/place.h"
+#include "collect/session.h"
+#include "ledger/layout.h"
+
+void collect_processes_free(struct collect_processes *processes) { vector_free(&processes->list); }
+
+/* Whether all of it stands in the file. */
+static bool read_at(int fd, void *buffer, size_t bytes, uint64_t offset)
+{
+	return pread(fd, buffer, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+struct error *collect_processes_read(int fd, const char *path, struct collect_processes *ret)
+{
+	uint64_t used;
+
+	TRY(collect_session_used(fd, path, &used));
+	for (uint64_t at = MGL_UNIT_BYTES; at < used; at += MGL_UNIT_BYTES) {
+		struct mgl_extent extent;
+		struct mgl_process process;
+		uint64_t offset = at + MGL_PROCESS_OFFSET;
+		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+
+		if (data < 0)
+			break;
+		if ((uint64_t)data >= at + MGL_UNIT_BYTES) {
+			at = (uint64_t)data / MGL_UNIT_BYTES * MGL_UNIT_BYTES - MGL_UNIT_BYTES;
+			continue;
+		}
+		if (!read_at(fd, &extent, sizeof(extent), at) || extent.magic != MGL_EXTENT_MAGIC ||
+		    extent.kind != MGL_EXTENT_RECORDS || extent.first_unit != 0)
+			continue;
+		if (!read_at(fd, &process, sizeof(process), offset) ||
+		    process.magic != MGL_PROCESS_MAGIC || process.pid <= 0)
+			continue;
+		struct collect_process found = {
+			.offset = offset,
+			.serial = process.serial,
+			.pid = process.pid,
+			.starttime = process.starttime,
+			.start_ns = process.start_ns,
+		};
+
+		TRY(vector_push(&ret->list, found));
+	}
+	return NULL;
+}
+
+/* What an exec made of the process, if it made one. */
+static const struct collect_process *successor(const struct collect_processes *processes,
+					       const struct collect_process *process)
+{
+	const struct collect_process *next = NULL;
+
+	for (size_t i = 0; i < processes->list.count; i++) {
+		const struct collect_process *other = &processes->list.items[i];
+
+		if (other->pid == process->pid && other->starttime == process->starttime &&
+		    other->serial > process->serial && (!next || other->serial < next->serial))
+			next = other;
+	}
+	return next;
+}
+
+static bool is_alive(const struct collect_process *process)
+{
+	uint64_t starttime = collect_process_starttime(process->pid);
+
+	return starttime != 0 && (process->starttime == 0 || process->starttime == starttime);
+}
+
+size_t collect_processes_live(const struct collect_processes *processes)
+{
+	size_t live = 0;
+
+	for (size_t i = 0; i < processes->list.count; i++) {
+		const struct collect_process *process = &processes->list.items[i];
+
+		if (!successor(processes, process) && is_alive(process))
+			live++;
+	}
+	return live;
+}
+
+bool collect_processes_only(const struct collect_processes *processes, pid_t pid)
+{
+	for (size_t i = 0; i < processes->list.count; i++)
+		if (processes->list.items[i].pid != pid)
+			return false;
+	return processes->list.count > 0;
+}
+
+static struct error *write_end(int fd, const char *path, const struct collect_process *process,
+			       uint32_t kind, const struct collect_end *end)
+{
+	struct {
+		uint32_t kind;
+		uint32_t code;
+		uint64_t ns;
+		uint64_t rss_peak;
+	} fields = {kind, (uint32_t)end->code, end->ns, end->rss_peak};
+	off_t at = (off_t)(process->offset + offsetof(struct mgl_process, end_kind));
+
+	_Static_assert(offsetof(struct mgl_process, rss_peak) -
+				       offsetof(struct mgl_process, end_kind) ==
+			       16,
+		       "the collector's fields are written in one piece");
+	if (pwrite(fd, &fields, sizeof(fields), at) == (ssize_t)sizeof(fields))
+		return NULL;
+	return error_create_system(errno, path, "cannot write what became of a process");
+}
+
+struct error *collect_processes_end(const struct collect_processes *processes, int fd,
+				    const char *path, pid_t root,
+				    const struct collect_end *root_end)
+{
+	for (size_t i = 0; i < processes->list.count; i++) {
+		const struct collect_process *process = &processes->list.items[i];
+		const struct collect_process *next = successor(processes, process);
+
+		if (next)
+			TRY(write_end(fd, path, process, MGL_END_EXEC,
+				      &(struct collect_end){.ns = next->start_ns}));
+		else if (root_end && process->pid == root)
+			TRY(write_end(fd, path, process,
+				      root_end->by_signal ? MGL_END_SIGNAL : MGL_END_EXIT,
+				      root_end));
+		else if (!is_alive(process))
+			TRY(write_end(fd, path, process, MGL_END_LOST, &(struct collect_end){0}));
+	}
+	return NULL;
+}

@@ -1,0 +1,139 @@
+#include "collect/run.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "collect/launch.h"
+#include "collect/preload.h"
+#include "collect/processes.h"
+#include "collect/save.h"
+
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
+
+/* Ours is sparse and TiB; the program keeps its own limit. */
+static struct rlimit raise_file_size(void)
+{
+	struct rlimit before, raised;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	raised = before;
+	raised.rlim_cur = raised.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &raised);
+	return before;
+}
+
+static struct error *prepare(const struct collect_run_options *options, struct collect_run *run)
+{
+	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
+	return collect_session_create(run->pid, options->max_ledger, &run->session);
+}
+
+static struct error *launch(const struct collect_run_options *options, struct collect_run *run,
+			    int *exit_code)
+{
+	CLEANUP_FREE char *agent = NULL;
+	struct collect_launch launched;
+
+	TRY(collect_session_check_kernel());
+	TRY(collect_preload_find(&agent));
+	TRY(collect_program_find(options->argv[0], &run->program, exit_code));
+	TRY(collect_signals_take(&run->signals));
+	*exit_code = COLLECT_EXIT_FAILED;
+	TRY(collect_launch_fork(
+		&(struct collect_launch_options){
+			.path = run->program.path,
+			.argv = options->argv,
+			.agent = agent,
+			.signals = &run->signals,
+			.file_size = raise_file_size(),
+		},
+		&launched));
+	run->pid = launched.pid;
+	struct error *error = prepare(options, run);
+
+	if (error) {
+		collect_launch_cancel(&launched);
+		return error;
+	}
+	log_debug("session file %s", run->session.path);
+	return collect_launch_start(&launched, run->session.path, run->program.path, exit_code);
+}
+
+static struct error *save(struct collect_run *run)
+{
+	struct collect_output *output = &run->output;
+
+	TRY(collect_output_begin(output));
+	TRY(collect_save(run->session.fd, run->session.path, output->fd, output->path));
+
+	CLEANUP_FD int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return error_create_system(errno, NULL, "cannot keep the ledger open");
+	TRY(collect_output_finish(output));
+	run->ledger_fd = cleanup_steal_fd(&fd);
+	run->saved = true;
+	return NULL;
+}
+
+static struct error *finish(struct collect_run *run)
+{
+	struct collect_processes processes = {VECTOR_EMPTY};
+	struct error *error =
+		collect_processes_read(run->session.fd, run->session.path, &processes);
+
+	run->recorded = processes.list.count;
+	run->running = collect_processes_live(&processes);
+	/* What the kernel counted is the children's too. */
+	if (!collect_processes_only(&processes, run->pid))
+		run->end.rss_peak = run->end.rss_seen;
+	if (!error)
+		error = collect_processes_end(&processes, run->session.fd, run->session.path,
+					      run->pid, &run->end);
+	collect_processes_free(&processes);
+	return error;
+}
+
+struct error *collect_run(const struct collect_run_options *options, struct collect_run *ret,
+			  int *exit_code)
+{
+	*ret = (struct collect_run){
+		.output = COLLECT_OUTPUT_CLOSED,
+		.session = COLLECT_SESSION_CLOSED,
+		.signals = {.fd = -1},
+		.ledger_fd = -1,
+	};
+	*exit_code = COLLECT_EXIT_FAILED;
+
+	struct error *error = launch(options, ret, exit_code);
+
+	if (error) {
+		collect_session_unlink(&ret->session);
+		return error;
+	}
+	TRY(collect_watch(ret->pid, &ret->signals, &ret->session, &ret->end));
+	ret->unsaved = finish(ret);
+	if (ret->running > 0)
+		collect_session_stop(&ret->session);
+	/* An empty recording is not worth a file. */
+	if (!ret->unsaved && !ret->output.discard && ret->recorded > 0)
+		ret->unsaved = save(ret);
+	if (ret->ledger_fd < 0)
+		ret->ledger_fd = fcntl(ret->session.fd, F_DUPFD_CLOEXEC, 0);
+	if (!ret->unsaved)
+		collect_session_unlink(&ret->session);
+	return NULL;
+}
+
+void collect_run_close(struct collect_run *run)
+{
+	if (run->ledger_fd >= 0)
+		close(run->ledger_fd);
+	collect_session_close(&run->session);
+	collect_output_close(&run->output);
+	collect_program_free(&run->program);
+	error_free(run->unsaved);
+	run->unsaved = NULL;
+}

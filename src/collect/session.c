@@ -1,0 +1,256 @@
+#include "collect/session.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "collect/limits.h"
+
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
+
+#define FILE_BYTES       (UINT64_C(1) << 40)
+#define LEAST_FILE_BYTES (UINT64_C(64) << 20)
+#define MAX_AHEAD_UNITS  2u
+#define DISK_REMEDY \
+	"Free space there, or set XDG_RUNTIME_DIR to a directory of yours that has some."
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct error *collect_session_check_kernel(void)
+{
+	void *page =
+		mmap(NULL, MGL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return error_no_memory();
+	int errnum = madvise(page, MGL_PAGE, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+
+	munmap(page, MGL_PAGE);
+	if (errnum == EINVAL)
+		return error_remedy(
+			error_create(ERROR_REFUSED, "this kernel lacks MADV_POPULATE_WRITE"),
+			"Run Linux 5.14 or later.");
+	return errnum ? error_create_system(errnum, NULL, "cannot populate memory") : NULL;
+}
+
+/* As large as the file system and RLIMIT_FSIZE let a sparse file be. */
+static struct error *size_file(struct collect_session *session)
+{
+	uint64_t bytes = FILE_BYTES;
+
+	while (ftruncate(session->fd, (off_t)bytes) != 0) {
+		if (errno == EINTR)
+			continue;
+		if ((errno != EFBIG && errno != EINVAL) || bytes <= LEAST_FILE_BYTES)
+			return error_create_system(errno, session->place.path,
+						   "cannot size the session file");
+		bytes /= 2;
+	}
+	session->file_bytes = bytes;
+	return NULL;
+}
+
+static struct error *write_all(int fd, const void *data, size_t bytes, off_t offset)
+{
+	ssize_t n = pwrite(fd, data, bytes, offset);
+
+	if (n == (ssize_t)bytes)
+		return NULL;
+	return error_create_system(n < 0 ? errno : ENOSPC, NULL, "cannot write the session file");
+}
+
+static struct error *write_head(struct collect_session *session)
+{
+	uint8_t pages[MGL_HEAD_BYTES] = {0};
+	struct mgl_session head = {
+		.magic = MGL_SESSION_MAGIC,
+		.layout_version = MGL_LAYOUT_VERSION,
+		.flags = MGL_SESSION_COLLECTED,
+		.unit_bytes = MGL_UNIT_BYTES,
+		.file_bytes = session->file_bytes,
+		.start_ns = clock_ns(CLOCK_MONOTONIC),
+		.start_unix_ns = clock_ns(CLOCK_REALTIME),
+		.collector_pid = getpid(),
+		.next_unit = 1,
+		.next_process = 1,
+	};
+	struct mgl_control control = {
+		.version = 1,
+		.max_bytes = session->max_bytes,
+		.sample_period = 1,
+	};
+
+	snprintf(head.writer, sizeof(head.writer), "mallograph %s", MALLOGRAPH_VERSION);
+	memcpy(pages, &head, sizeof(head));
+	memcpy(pages + MGL_CONTROL_OFFSET, &control, sizeof(control));
+
+	struct error *error = write_all(session->fd, pages, sizeof(pages), 0);
+
+	return error && error->errnum == ENOSPC ? error_remedy(error, DISK_REMEDY) : error;
+}
+
+/* The file gets its name last, so that nobody ever sees it unlocked or half made. */
+static struct error *name_file(struct collect_session *session, pid_t root)
+{
+	char proc[32];
+
+	if (asprintf(&session->name, "%d-%" PRIu64 ".mgl", (int)root,
+		     collect_process_starttime(root)) < 0) {
+		session->name = NULL;
+		return error_no_memory();
+	}
+	if (asprintf(&session->path, "%s/%s", session->place.path, session->name) < 0) {
+		session->path = NULL;
+		return error_no_memory();
+	}
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", session->fd);
+	if (linkat(AT_FDCWD, proc, session->place.fd, session->name, AT_SYMLINK_FOLLOW) != 0) {
+		int errnum = errno;
+
+		free(session->name);
+		session->name = NULL;
+		return error_create_system(errnum, session->path, "cannot name the session file");
+	}
+	return NULL;
+}
+
+static struct error *create_in(unsigned index, pid_t root, uint64_t max_bytes,
+			       struct collect_session *session)
+{
+	TRY(collect_place_open(index, &session->place));
+	session->fd = openat(session->place.fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (session->fd < 0)
+		return error_create_system(errno, session->place.path,
+					   "cannot make a session file");
+	if (flock(session->fd, LOCK_EX | LOCK_NB) != 0)
+		return error_create_system(errno, session->place.path,
+					   "cannot lock the session file");
+	session->max_bytes = max_bytes ? max_bytes : collect_limits_default(session->place.fd);
+	session->taken_units = session->populated_units = 1;
+	TRY(size_file(session));
+	TRY(write_head(session));
+	return name_file(session, root);
+}
+
+struct error *collect_session_create(pid_t root, uint64_t max_bytes, struct collect_session *ret)
+{
+	struct error *error = NULL;
+
+	for (unsigned i = 0; i < COLLECT_PLACES; i++) {
+		struct collect_session session = COLLECT_SESSION_CLOSED;
+		struct error *failure = create_in(i, root, max_bytes, &session);
+
+		if (!failure) {
+			error_free(error);
+			*ret = session;
+			return NULL;
+		}
+		collect_session_close(&session);
+		/* The last directory's reason is told; it is the one everybody has. */
+		log_info("session directory %u: %s", i, failure->message);
+		error_free(error);
+		error = failure;
+	}
+	if (error->remedy)
+		return error;
+	return error_remedy(error, "Set XDG_RUNTIME_DIR to a directory of yours (mode 0700), best "
+				   "on a tmpfs.");
+}
+
+struct error *collect_session_used(int fd, const char *path, uint64_t *ret)
+{
+	struct mgl_session head;
+	struct stat st;
+	ssize_t bytes = fstat(fd, &st) == 0 ? pread(fd, &head, sizeof(head), 0) : -1;
+
+	if (bytes < 0)
+		return error_create_system(errno, path, "cannot read the session file");
+	if (bytes < (ssize_t)sizeof(head) || head.magic != MGL_SESSION_MAGIC)
+		return error_create_path(ERROR_FORMAT, path, "not a mallograph file");
+
+	uint64_t units = atomic_load(&head.next_unit);
+	uint64_t file_bytes = (uint64_t)st.st_size;
+
+	if (units > file_bytes / MGL_UNIT_BYTES)
+		*ret = file_bytes;
+	else
+		*ret = (units < 1 ? 1 : units) * MGL_UNIT_BYTES;
+	return NULL;
+}
+
+bool collect_session_tend(struct collect_session *session)
+{
+	uint64_t used = 0;
+	struct error *error = collect_session_used(session->fd, session->path, &used);
+	uint64_t taken = used / MGL_UNIT_BYTES;
+	bool grew = taken > session->taken_units;
+
+	error_free(error);
+	if (error || session->full)
+		return false;
+	session->taken_units = taken;
+
+	uint64_t most =
+		session->max_bytes < session->file_bytes ? session->max_bytes : session->file_bytes;
+	uint64_t from = taken > session->populated_units ? taken : session->populated_units;
+	/* A small program shall not pay for space it will never use. */
+	uint64_t ahead = taken / 4 < MAX_AHEAD_UNITS ? taken / 4 : MAX_AHEAD_UNITS;
+	uint64_t until = taken + ahead;
+
+	if (until > most / MGL_UNIT_BYTES)
+		until = most / MGL_UNIT_BYTES;
+	if (ahead == 0 || until <= from)
+		return grew;
+	if (fallocate(session->fd, FALLOC_FL_KEEP_SIZE, (off_t)(from * MGL_UNIT_BYTES),
+		      (off_t)((until - from) * MGL_UNIT_BYTES)) != 0 &&
+	    errno != EINTR) {
+		log_info("cannot populate the session file ahead: %s", strerror(errno));
+		session->full = true;
+	}
+	session->populated_units = until;
+	return grew;
+}
+
+void collect_session_stop(struct collect_session *session)
+{
+	uint32_t off = 1;
+	struct error *error =
+		write_all(session->fd, &off, sizeof(off),
+			  MGL_CONTROL_OFFSET + (off_t)offsetof(struct mgl_control, off));
+
+	/* Then they go on recording for nobody, which costs them time and no more. */
+	error_free(error);
+}
+
+void collect_session_unlink(struct collect_session *session)
+{
+	if (session->name)
+		unlinkat(session->place.fd, session->name, 0);
+	free(session->name);
+	session->name = NULL;
+}
+
+void collect_session_close(struct collect_session *session)
+{
+	if (session->fd >= 0)
+		close(session->fd);
+	collect_place_close(&session->place);
+	free(session->name);
+	free(session->path);
+	*session = (struct collect_session)COLLECT_SESSION_CLOSED;
+}

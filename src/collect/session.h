@@ -1,0 +1,56 @@
+/*
+ * The collector's end of a session file: it makes it, keeps space populated ahead of the
+ * processes that record into it, and removes it. One thread.
+ *
+ * The file appears under its name with its lock held and its header whole; whoever can
+ * take the lock knows that no collector is left. What stands in the file can be written
+ * by the target and is never trusted.
+ *
+ * Owner: the caller, who ends it with collect_session_close(), which leaves the file in
+ * place. All zeros is not a closed one: start from COLLECT_SESSION_CLOSED.
+ */
+#ifndef MALLOGRAPH_COLLECT_SESSION_H
+#define MALLOGRAPH_COLLECT_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "collect/place.h"
+#include "ledger/layout.h"
+
+struct collect_session {
+	int fd;
+	struct collect_place place;
+	char *name; /* in the place */
+	char *path; /* absolute, for the agent */
+	uint64_t file_bytes;
+	uint64_t max_bytes;
+	uint64_t taken_units;     /* as last seen */
+	uint64_t populated_units; /* units below this one were populated, or left to the agents */
+	bool full;                /* the file system takes no more; never asked again */
+};
+
+#define COLLECT_SESSION_CLOSED                          \
+	{                                               \
+		.fd = -1, .place = COLLECT_PLACE_CLOSED \
+	}
+
+/* For the process root, which has not begun to record. max_bytes 0 = the default. */
+struct error *collect_session_create(pid_t root, uint64_t max_bytes,
+				     struct collect_session *ret) ERROR_MUST_CHECK;
+/* Refuses where the kernel lacks what agents need (Linux 5.14). */
+struct error *collect_session_check_kernel(void) ERROR_MUST_CHECK;
+
+/* Populate a little ahead of what was taken. Whether more was taken since the last call. */
+bool collect_session_tend(struct collect_session *session);
+/* No process records new allocations from now on. */
+void collect_session_stop(struct collect_session *session);
+void collect_session_unlink(struct collect_session *session);
+void collect_session_close(struct collect_session *session);
+
+/* Bytes of any session file that were taken, never more than it has. */
+struct error *collect_session_used(int fd, const char *path, uint64_t *ret) ERROR_MUST_CHECK;
+
+#endif
