@@ -161,7 +161,7 @@ uint64_t analyze_order_value(const struct analyze_counts *counts, enum analyze_o
 
 void analyze_counts_add(struct analyze_counts *sum, const struct analyze_counts *counts);
 
-/* malloc, operator new[] … as report --json writes them. */
+/* malloc, calloc, new[] … as report --json writes them; NULL = no such function. */
 const char *analyze_api_name(uint8_t api);
 
 #endif

@@ -155,7 +155,9 @@ struct ledger_rows {
 	struct ledger_row *items;
 	size_t count;
 	size_t capacity;
-	bool exact; /* no call was under way while the rows were read */
+	bool exact;        /* no call was under way while the rows were read */
+	uint32_t **places; /* by unit of record space, then place in it */
+	uint32_t place_units;
 };
 
 struct ledger_node {
@@ -193,6 +195,8 @@ const struct ledger_process *ledger_reader_process(const struct ledger_reader *r
 /* All rows of a process, read in the order that makes the bounds true. */
 struct error *ledger_rows_read(struct ledger_reader *reader, size_t process,
 			       struct ledger_rows *ret) ERROR_MUST_CHECK;
+/* The row a block names; NULL = none that was read. */
+const struct ledger_row *ledger_rows_find(const struct ledger_rows *rows, uint32_t ref);
 void ledger_rows_free(struct ledger_rows *rows);
 
 /* One node; false if ref names none (the stack is then cut there). Parents are not

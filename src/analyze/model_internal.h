@@ -1,0 +1,62 @@
+/* The model's making, shared by src/analyze alone. */
+#ifndef MALLOGRAPH_ANALYZE_MODEL_INTERNAL_H
+#define MALLOGRAPH_ANALYZE_MODEL_INTERNAL_H
+
+#include "analyze/model.h"
+#include "base/map.h"
+#include "base/vector.h"
+#include "ledger/reader.h"
+
+struct site_size {
+	uint32_t site;
+	uint32_t size_class;
+	uint64_t allocations;
+};
+
+/* A model under way: arrays that still grow, and the indexes that find equals. */
+struct builder {
+	struct ledger_reader *reader;
+	struct analyze_process *processes;
+	size_t process_count;
+	VECTOR(struct analyze_site) sites;
+	VECTOR(struct site_size) sizes;
+	VECTOR(struct analyze_frame) frames;
+	VECTOR(struct analyze_module) modules;
+	struct map_index site_index;
+	struct map_index size_index;
+	struct map_index frame_index;
+	struct map_index module_index;
+};
+
+/* One process's share: what its own names mean in the model. */
+struct naming {
+	struct builder *builder;
+	size_t process;
+	uint32_t *modules;    /* by the process's index: place in the model */
+	struct map_u64 nodes; /* ref: place of its frame */
+	uint64_t damage;      /* stacks that make no sense */
+};
+
+struct error *analyze_text_copy(struct analyze_text *to,
+				const struct ledger_text *from) ERROR_MUST_CHECK;
+
+/* frames.c */
+struct error *naming_init(struct naming *naming, struct builder *builder,
+			  size_t process) ERROR_MUST_CHECK;
+void naming_deinit(struct naming *naming);
+/* The frame of a node and, through it, of its whole stack. */
+struct error *naming_frame(struct naming *naming, uint32_t ref, uint32_t *ret) ERROR_MUST_CHECK;
+
+/* sites.c: adds a process's rows to the sites and to its own counts. damage counts what
+ * was negative though nothing ran meanwhile. */
+struct error *sites_load(struct builder *builder, size_t process,
+			 uint64_t *damage) ERROR_MUST_CHECK;
+/* Moves the sizes into their final order. */
+struct error *sites_finish(struct builder *builder, struct analyze_model *model) ERROR_MUST_CHECK;
+
+/* process.c: who came from whom and what became of them. */
+struct error *processes_load(struct builder *builder) ERROR_MUST_CHECK;
+struct error *process_add_loss(struct analyze_process *process, const char *kind, uint64_t count,
+			       const struct ledger_text *detail) ERROR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,259 @@
+/* Opening a session file: is it one, whose extents does it hold, which processes. */
+#include "ledger/reader_internal.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* 8 TiB: far past any ledger, and what bounds the walk of a file system without holes. */
+#define MAX_UNITS (UINT64_C(1) << 22)
+
+#define MIN_GRANULE_SHIFT 3u
+#define MAX_GRANULE_SHIFT 16u
+
+bool ledger_reader_recognises(int fd)
+{
+	uint64_t magic;
+
+	return pread(fd, &magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       magic == MGL_SESSION_MAGIC;
+}
+
+/* Printable ASCII of a NUL-padded field, the rest as '?'. */
+static void copy_name(char *to, const char *from, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size && from[i]; i++)
+		to[i] = from[i] >= 0x20 && from[i] < 0x7f ? from[i] : '?';
+	to[i] = '\0';
+}
+
+static struct error *load_session(struct ledger_reader *reader, uint64_t *ret_units)
+{
+	struct reader_file *file = &reader->file;
+	struct ledger_session *session = &reader->session;
+	struct mgl_session header;
+	ssize_t count = pread(file->fd, &header, sizeof(header), 0);
+
+	if (count < 0)
+		return error_create_system(errno, file->name, "cannot read");
+	if ((size_t)count < offsetof(struct mgl_session, flags) ||
+	    header.magic != MGL_SESSION_MAGIC)
+		return error_create_path(ERROR_FORMAT, file->name, "not a mallograph ledger");
+	if ((size_t)count < sizeof(header))
+		return error_create_path(ERROR_DAMAGED, file->name,
+					 "the ledger is cut short: %zu bytes are there",
+					 (size_t)count);
+	copy_name(session->writer, header.writer, sizeof(header.writer));
+	if (header.layout_version != MGL_LAYOUT_VERSION)
+		return error_remedy(
+			error_create_path(ERROR_VERSION, file->name,
+					  "a ledger of layout %u, written by %s; this mallograph "
+					  "reads layout %u",
+					  header.layout_version, session->writer,
+					  MGL_LAYOUT_VERSION),
+			"Read it with the mallograph that wrote it.");
+	if (header.unit_bytes != MGL_UNIT_BYTES)
+		return error_create_path(ERROR_DAMAGED, file->name,
+					 "the ledger's header makes no sense");
+	session->flags = header.flags;
+	session->start_ns = header.start_ns;
+	session->start_unix_ns = header.start_unix_ns;
+	session->collector_pid = header.collector_pid;
+	session->missed = header.missed;
+	session->file_bytes = header.file_bytes;
+
+	/* Takers of units that were not there left next_unit past the file's end. */
+	uint64_t units = header.file_bytes / MGL_UNIT_BYTES;
+
+	if (header.next_unit < units)
+		units = header.next_unit;
+	if (units > file->size / MGL_UNIT_BYTES)
+		return error_create_path(ERROR_DAMAGED, file->name,
+					 "the ledger is cut short: %llu of %llu bytes are there",
+					 (unsigned long long)file->size,
+					 (unsigned long long)(units * MGL_UNIT_BYTES));
+	*ret_units = units < MAX_UNITS ? units : MAX_UNITS;
+	return NULL;
+}
+
+static struct error *process_of(struct ledger_reader *reader, struct map_u64 *by_serial,
+				uint32_t serial, struct reader_process **ret)
+{
+	const uint64_t *at = map_u64_find(by_serial, serial);
+
+	if (!at) {
+		TRY(vector_push(&reader->processes,
+				((struct reader_process){.info.serial = serial})));
+		TRY(map_u64_set(by_serial, serial, reader->processes.count - 1));
+		*ret = &reader->processes.items[reader->processes.count - 1];
+	} else {
+		*ret = &reader->processes.items[*at];
+	}
+	return NULL;
+}
+
+/* The extent at a unit; false = a unit whose taker died before it wrote one. */
+static bool extent_read(const struct reader_file *file, uint64_t unit, uint64_t units,
+			struct reader_extent *ret)
+{
+	const struct mgl_extent *extent =
+		(const struct mgl_extent *)(file->map + (unit << MGL_UNIT_SHIFT));
+
+	if (READ_ONCE(extent->magic) != MGL_EXTENT_MAGIC)
+		return false;
+	atomic_thread_fence(memory_order_acquire);
+	ret->unit = (uint32_t)unit;
+	ret->units = READ_ONCE(extent->units);
+	ret->first_unit = READ_ONCE(extent->first_unit);
+	ret->kind = READ_ONCE(extent->kind);
+	ret->process = READ_ONCE(extent->process);
+	ret->granule_shift = READ_ONCE(extent->granule_shift);
+	if (ret->units < 1 || ret->units > MGL_MAX_EXTENT_UNITS || ret->units > units - unit ||
+	    ret->process == 0)
+		return false;
+	if (ret->kind == MGL_EXTENT_RECORDS)
+		return ret->first_unit <= MGL_MAX_RECORD_UNITS - ret->units;
+	return ret->kind == MGL_EXTENT_SHADOW && ret->granule_shift >= MIN_GRANULE_SHIFT &&
+	       ret->granule_shift <= MAX_GRANULE_SHIFT;
+}
+
+static struct error *walk_extents(struct ledger_reader *reader, uint64_t units,
+				  struct map_u64 *by_serial)
+{
+	const struct reader_file *file = &reader->file;
+	uint64_t data;
+
+	for (uint64_t unit = 1; unit < units;) {
+		struct reader_process *process;
+		struct reader_extent extent;
+		uint64_t start = unit << MGL_UNIT_SHIFT;
+
+		if (!reader_file_next_data(file, start, &data))
+			break;
+		if (data >= start + MGL_PAGE) {
+			uint64_t next = data >> MGL_UNIT_SHIFT;
+
+			unit = next > unit ? next : unit + 1;
+			continue;
+		}
+		if (!extent_read(file, unit, units, &extent)) {
+			unit++;
+			continue;
+		}
+		TRY(process_of(reader, by_serial, extent.process, &process));
+		TRY(vector_push(&process->extents, extent));
+		unit += extent.units;
+	}
+	return NULL;
+}
+
+static int compare_serials(const void *a, const void *b)
+{
+	uint32_t x = ((const struct reader_process *)a)->info.serial;
+	uint32_t y = ((const struct reader_process *)b)->info.serial;
+
+	return (x > y) - (x < y);
+}
+
+static struct error *load_processes(struct ledger_reader *reader)
+{
+	size_t kept = 0;
+
+	if (reader->processes.count)
+		qsort(reader->processes.items, reader->processes.count,
+		      sizeof(*reader->processes.items), compare_serials);
+	for (size_t i = 0; i < reader->processes.count; i++) {
+		struct reader_process *process = &reader->processes.items[i];
+
+		TRY(reader_process_load(reader, process));
+		if (!process->header) {
+			/* It died, or was damaged, before its header was whole. */
+			reader_process_deinit(process);
+			reader->session.missed++;
+			continue;
+		}
+		if (kept != i) {
+			reader->processes.items[kept] = *process;
+			*process = (struct reader_process){0};
+		}
+		kept++;
+	}
+	reader->processes.count = kept;
+	return NULL;
+}
+
+static struct error *load(struct ledger_reader *reader, int fd, const char *name)
+{
+	struct map_u64 by_serial = {0};
+	uint64_t units = 0;
+
+	TRY(reader_file_open(&reader->file, fd, name));
+	TRY(load_session(reader, &units));
+	TRY(reader_file_map(&reader->file, units << MGL_UNIT_SHIFT));
+
+	struct error *error = walk_extents(reader, units, &by_serial);
+
+	map_u64_free(&by_serial);
+	if (error)
+		return error;
+	TRY(load_processes(reader));
+	return ledger_reader_check(reader);
+}
+
+struct error *ledger_reader_open_fd(int fd, const char *name, struct ledger_reader **ret)
+{
+	struct ledger_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return error_no_memory();
+	struct error *error = load(reader, fd, name);
+
+	if (error) {
+		ledger_reader_close(reader);
+		return error;
+	}
+	*ret = reader;
+	return NULL;
+}
+
+struct error *ledger_reader_open(const char *path, struct ledger_reader **ret)
+{
+	/* O_NONBLOCK: a FIFO must be refused, not waited for. */
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd < 0)
+		return error_create_system(errno, path, "cannot open");
+	return ledger_reader_open_fd(fd, path, ret);
+}
+
+void ledger_reader_close(struct ledger_reader *reader)
+{
+	if (!reader)
+		return;
+	for (size_t i = 0; i < reader->processes.count; i++)
+		reader_process_deinit(&reader->processes.items[i]);
+	vector_free(&reader->processes);
+	reader_file_close(&reader->file);
+	free(reader);
+}
+
+const struct ledger_session *ledger_reader_session(const struct ledger_reader *reader)
+{
+	return &reader->session;
+}
+
+size_t ledger_reader_process_count(const struct ledger_reader *reader)
+{
+	return reader->processes.count;
+}
+
+const struct ledger_process *ledger_reader_process(const struct ledger_reader *reader, size_t at)
+{
+	return &reader->processes.items[at].info;
+}
+
+struct error *ledger_reader_check(const struct ledger_reader *reader)
+{
+	return reader_file_check(&reader->file);
+}

@@ -1,0 +1,162 @@
+/* The shadow: every block that is live, with its size, site and number. */
+#include "ledger/reader_internal.h"
+
+#define MAX_ADDRESS (UINT64_C(1) << 56)
+
+/* A chunk of shadow words. */
+struct chunk {
+	uint64_t address; /* of the heap, of its first granule */
+	const _Atomic uint64_t *words;
+};
+
+struct shadow {
+	struct ledger_reader *reader;
+	struct reader_process *process;
+	uint32_t granule_shift;
+	VECTOR(struct chunk) chunks;
+	struct map_u64 by_address;
+};
+
+static struct error *add_chunk(struct shadow *shadow, uint64_t address, const void *words)
+{
+	uint64_t bytes = (uint64_t)MGL_CHUNK_WORDS << shadow->granule_shift;
+
+	if (address % bytes || address >= MAX_ADDRESS ||
+	    map_u64_find(&shadow->by_address, address)) {
+		reader_process_damage(shadow->process, "a chunk of the shadow");
+		return NULL;
+	}
+	TRY(map_u64_set(&shadow->by_address, address, shadow->chunks.count));
+	return vector_push(&shadow->chunks, ((struct chunk){.address = address, .words = words}));
+}
+
+static struct error *add_extent(struct shadow *shadow, const struct reader_extent *extent)
+{
+	const struct reader_file *file = &shadow->reader->file;
+	struct reader_unit units[MGL_MAX_EXTENT_UNITS];
+
+	if (extent->granule_shift != shadow->granule_shift) {
+		reader_process_damage(shadow->process, "an extent of the shadow");
+		return NULL;
+	}
+	for (uint32_t i = 0; i < extent->units; i++)
+		units[i] =
+			(struct reader_unit){.unit = extent->unit + i, .left = extent->units - i};
+	for (uint64_t page = 1 + extent->units; page < extent->units * READER_UNIT_PAGES; page++) {
+		const _Atomic uint64_t *entry =
+			reader_unit_at(file, &units[0], MGL_SHADOW_DIRECTORY_OFFSET + page * 8, 8);
+		uint64_t address = entry ? READ_ATOMIC(*entry) : 0;
+
+		if (address == 0)
+			continue;
+		struct reader_unit *unit = &units[page / READER_UNIT_PAGES];
+		const void *words =
+			reader_unit_at(file, unit, page % READER_UNIT_PAGES * MGL_PAGE, MGL_PAGE);
+
+		if (!words)
+			reader_process_damage(shadow->process, "a chunk of the shadow");
+		else
+			TRY(add_chunk(shadow, address, words));
+	}
+	return NULL;
+}
+
+/* The tagged word that continues a large block's; false = it is not there. */
+static bool tagged_word(const struct shadow *shadow, uint64_t address, uint64_t *ret)
+{
+	uint64_t bytes = (uint64_t)MGL_CHUNK_WORDS << shadow->granule_shift;
+	const uint64_t *at = map_u64_find(&shadow->by_address, address & ~(bytes - 1));
+
+	if (!at)
+		return false;
+	uint64_t place = (address & (bytes - 1)) >> shadow->granule_shift;
+	uint64_t word = READ_ATOMIC(shadow->chunks.items[*at].words[place]);
+
+	*ret = word & MGL_SHADOW_LARGE_MASK;
+	return (word & ~MGL_SHADOW_LARGE_MASK) == MGL_SHADOW_TAG;
+}
+
+static bool large_rest(const struct shadow *shadow, uint64_t granule, uint32_t size_class,
+		       uint64_t *ret)
+{
+	uint64_t step = UINT64_C(1) << shadow->granule_shift;
+	uint64_t high = 0;
+
+	if (!tagged_word(shadow, granule + step, ret))
+		return false;
+	if (mgl_class_width(size_class) > MGL_SHADOW_LARGE_MASK + 1 &&
+	    !tagged_word(shadow, granule + 2 * step, &high))
+		return false;
+	*ret |= high << MGL_SHADOW_LARGE_BITS;
+	return true;
+}
+
+/* The block whose word stands at a granule; false = none that makes sense. */
+static bool decode(struct shadow *shadow, uint64_t granule, uint64_t word, struct ledger_block *ret)
+{
+	uint32_t ref = mgl_shadow_row(word);
+	const struct mgl_row *row =
+		reader_record_at(shadow->reader, shadow->process, ref, sizeof(*row));
+
+	if (!row)
+		return false;
+	uint32_t size_class = READ_ONCE(row->size_class);
+	uint64_t rest = mgl_shadow_rest(word);
+
+	if (size_class >= MGL_LARGE_CLASS && !large_rest(shadow, granule, size_class, &rest))
+		return false;
+	if (rest >= mgl_class_width(size_class))
+		return false;
+	ret->address = granule + 8u * mgl_shadow_start(word);
+	ret->size = mgl_class_low(size_class) + rest;
+	ret->number = mgl_birth_number(mgl_shadow_birth(word));
+	ret->row = ref;
+	return true;
+}
+
+static struct error *walk_chunk(struct shadow *shadow, const struct chunk *chunk,
+				ledger_block_visit *visit, void *context)
+{
+	for (unsigned int i = 0; i < MGL_CHUNK_WORDS; i++) {
+		uint64_t granule = chunk->address + ((uint64_t)i << shadow->granule_shift);
+		uint64_t word = READ_ATOMIC(chunk->words[i]);
+		struct ledger_block block;
+
+		if (word == 0 || (word & ~MGL_SHADOW_LARGE_MASK) == MGL_SHADOW_TAG)
+			continue;
+		/* A block freed between two loads looks damaged too; it is not counted
+		 * again, being gone. */
+		if (!decode(shadow, granule, word, &block)) {
+			if (READ_ATOMIC(chunk->words[i]) == word)
+				reader_process_damage(shadow->process, "a block of the shadow");
+			continue;
+		}
+		TRY(visit(context, &block));
+	}
+	return NULL;
+}
+
+static struct error *walk(struct shadow *shadow, ledger_block_visit *visit, void *context)
+{
+	for (size_t i = 0; i < shadow->process->extents.count; i++)
+		if (shadow->process->extents.items[i].kind == MGL_EXTENT_SHADOW)
+			TRY(add_extent(shadow, &shadow->process->extents.items[i]));
+	for (size_t i = 0; i < shadow->chunks.count; i++)
+		TRY(walk_chunk(shadow, &shadow->chunks.items[i], visit, context));
+	return ledger_reader_check(shadow->reader);
+}
+
+struct error *ledger_blocks_walk(struct ledger_reader *reader, size_t process,
+				 ledger_block_visit *visit, void *context)
+{
+	struct shadow shadow = {
+		.reader = reader,
+		.process = &reader->processes.items[process],
+		.granule_shift = reader->processes.items[process].info.granule_shift,
+	};
+	struct error *error = walk(&shadow, visit, context);
+
+	vector_free(&shadow.chunks);
+	map_u64_free(&shadow.by_address);
+	return error;
+}

@@ -1,0 +1,103 @@
+/*
+ * The reader's inside, shared by reader*.c alone.
+ *
+ * The file is mapped once, read-only, as far as units were taken. No address in the
+ * mapping is touched before reader_unit_at() has found its page to be in the file.
+ */
+#ifndef MALLOGRAPH_LEDGER_READER_INTERNAL_H
+#define MALLOGRAPH_LEDGER_READER_INTERNAL_H
+
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "base/map.h"
+#include "base/vector.h"
+#include "ledger/reader.h"
+
+/* Loads of what the writer may change meanwhile: atomics, and fields written once. */
+#define READ_ATOMIC(field) atomic_load_explicit(&(field), memory_order_acquire)
+#define READ_ONCE(field)   (*(const volatile __typeof__(field) *)&(field))
+
+#define READER_UNIT_PAGES (MGL_UNIT_BYTES / MGL_PAGE)
+#define READER_UNIT_WORDS (READER_UNIT_PAGES / 64)
+
+/* A unit of the file that a process's ledger uses. */
+struct reader_unit {
+	uint32_t unit;                     /* in the file; 0 = none */
+	uint32_t left;                     /* units of its extent from this one on */
+	uint64_t pages[READER_UNIT_WORDS]; /* bit set: the page is known to be there */
+};
+
+struct reader_extent {
+	uint32_t unit;
+	uint32_t units;
+	uint32_t first_unit;
+	uint32_t kind;
+	uint32_t process;
+	uint32_t granule_shift;
+};
+
+struct reader_process {
+	struct ledger_process info;
+	const struct mgl_process *header; /* in the mapping */
+	struct reader_unit *records;      /* record space */
+	uint32_t record_units;
+	uint64_t text_left; /* bytes of text it may still make the reader copy */
+	VECTOR(struct reader_extent) extents;
+	VECTOR(char *) texts;
+};
+
+struct reader_file {
+	int fd;
+	char *name;
+	uint64_t size;
+	const uint8_t *map;
+	uint64_t map_bytes;
+	volatile sig_atomic_t cut; /* set by the SIGBUS handler */
+	struct reader_file *next;  /* open ones, for the handler */
+};
+
+struct ledger_reader {
+	struct reader_file file;
+	struct ledger_session session;
+	VECTOR(struct reader_process) processes;
+};
+
+/* reader_file.c */
+struct error *reader_file_open(struct reader_file *file, int fd, const char *name) ERROR_MUST_CHECK;
+struct error *reader_file_map(struct reader_file *file, uint64_t bytes) ERROR_MUST_CHECK;
+void reader_file_close(struct reader_file *file);
+struct error *reader_file_check(const struct reader_file *file) ERROR_MUST_CHECK;
+/* Where data begins at or after offset; false = nowhere. */
+bool reader_file_next_data(const struct reader_file *file, uint64_t offset, uint64_t *ret);
+/* bytes at a place in a unit, if they lie in the file and in the unit's extent, whose
+ * units follow each other in the array; else NULL. */
+const void *reader_unit_at(const struct reader_file *file, struct reader_unit *unit,
+			   uint64_t offset, uint64_t bytes);
+/* Bytes of the unit that are in the file. */
+uint64_t reader_unit_data(const struct reader_file *file, uint32_t unit);
+
+/* reader_process.c */
+struct error *reader_process_load(struct ledger_reader *reader,
+				  struct reader_process *process) ERROR_MUST_CHECK;
+void reader_process_deinit(struct reader_process *process);
+/* A record, or NULL if the ref does not name bytes of this ledger. */
+const void *reader_record_at(const struct ledger_reader *reader, struct reader_process *process,
+			     uint32_t ref, uint64_t bytes);
+/* note must be a literal. */
+void reader_process_damage(struct reader_process *process, const char *note);
+
+/* reader_tables.c */
+struct error *reader_slots_load(struct ledger_reader *reader,
+				struct reader_process *process) ERROR_MUST_CHECK;
+struct error *reader_modules_load(struct ledger_reader *reader,
+				  struct reader_process *process) ERROR_MUST_CHECK;
+struct error *reader_times_load(struct ledger_reader *reader,
+				struct reader_process *process) ERROR_MUST_CHECK;
+struct error *reader_mappings_load(struct ledger_reader *reader,
+				   struct reader_process *process) ERROR_MUST_CHECK;
+/* Copies a blob; false = it is not there, and *ret is empty. */
+bool reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
+		      uint32_t bytes, uint32_t max, struct ledger_text *ret);
+
+#endif

@@ -1,0 +1,217 @@
+/* One ledger: its record space, and its header copied out. */
+#include "ledger/reader_internal.h"
+
+#include <string.h>
+
+#define MAX_PATH_BYTES 4096u
+#define MAX_ARGV_BYTES (UINT32_C(2) << 20)
+
+static const struct ledger_text no_text = {"", 0};
+
+void reader_process_damage(struct reader_process *process, const char *note)
+{
+	process->info.damage++;
+	if (!process->info.damage_note)
+		process->info.damage_note = note;
+}
+
+const void *reader_record_at(const struct ledger_reader *reader, struct reader_process *process,
+			     uint32_t ref, uint64_t bytes)
+{
+	uint32_t unit = ref >> MGL_REF_UNIT_SHIFT;
+
+	if (ref == 0 || unit >= process->record_units)
+		return NULL;
+	return reader_unit_at(&reader->file, &process->records[unit],
+			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes);
+}
+
+bool reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
+		      uint32_t bytes, uint32_t max, struct ledger_text *ret)
+{
+	*ret = no_text;
+	if (ref == 0 || bytes == 0)
+		return bytes == 0;
+	if (bytes > max)
+		bytes = max;
+
+	const void *blob = reader_record_at(reader, process, ref, bytes);
+
+	/* True ledgers hold every text they name; a false one may name the same bytes
+	 * over and over to make the reader copy them. */
+	if (!blob || bytes > process->text_left) {
+		reader_process_damage(process, "a text that is not in the ledger");
+		return false;
+	}
+	char *copy = malloc((size_t)bytes + 1);
+
+	if (!copy)
+		return false;
+	CLEANUP_ERROR struct error *error = vector_push(&process->texts, copy);
+
+	if (error) {
+		free(copy);
+		return false;
+	}
+	memcpy(copy, blob, bytes);
+	copy[bytes] = '\0';
+	process->text_left -= bytes;
+	*ret = (struct ledger_text){.bytes = copy, .length = bytes};
+	return true;
+}
+
+/* Lay the RECORDS extents end to end. */
+static struct error *map_records(struct reader_process *process)
+{
+	uint32_t own = 0, stop = 0;
+
+	for (size_t i = 0; i < process->extents.count; i++) {
+		const struct reader_extent *extent = &process->extents.items[i];
+
+		if (extent->kind != MGL_EXTENT_RECORDS)
+			continue;
+		own += extent->units;
+		if (extent->first_unit + extent->units > stop)
+			stop = extent->first_unit + extent->units;
+	}
+	/* Takers that died leave gaps, but not many: a far place would only make the
+	 * table long. */
+	uint64_t most = (uint64_t)own * 4 + 64;
+
+	if (stop > most) {
+		reader_process_damage(process, "an extent far off in record space");
+		stop = (uint32_t)most;
+	}
+	process->records = calloc(stop ? stop : 1, sizeof(*process->records));
+	if (!process->records)
+		return error_no_memory();
+	process->record_units = stop;
+	process->text_left = (uint64_t)own << MGL_UNIT_SHIFT;
+
+	for (size_t i = 0; i < process->extents.count; i++) {
+		const struct reader_extent *extent = &process->extents.items[i];
+
+		if (extent->kind != MGL_EXTENT_RECORDS || extent->first_unit + extent->units > stop)
+			continue;
+		struct reader_unit *first = &process->records[extent->first_unit];
+		bool taken = false;
+
+		for (uint32_t j = 0; j < extent->units; j++)
+			taken |= first[j].unit != 0;
+		if (taken) {
+			reader_process_damage(process, "two extents at one place");
+			continue;
+		}
+		for (uint32_t j = 0; j < extent->units; j++) {
+			first[j].unit = extent->unit + j;
+			first[j].left = extent->units - j;
+		}
+	}
+	return NULL;
+}
+
+static void copy_header(struct ledger_process *info, const struct mgl_process *header)
+{
+	info->parent = READ_ONCE(header->parent);
+	info->how = READ_ONCE(header->how);
+	info->state = READ_ATOMIC(header->state);
+	info->pid = READ_ONCE(header->pid);
+	info->ppid = READ_ONCE(header->ppid);
+	info->start_ns = READ_ONCE(header->start_ns);
+	info->starttime = READ_ONCE(header->starttime);
+	info->granule_shift = READ_ONCE(header->granule_shift);
+	info->sample_period = READ_ONCE(header->sample_period);
+	info->end_kind = READ_ATOMIC(header->end_kind);
+	info->end_code = READ_ATOMIC(header->end_code);
+	info->end_ns = READ_ATOMIC(header->end_ns);
+	info->rss_peak = READ_ATOMIC(header->rss_peak);
+	info->inert = READ_ATOMIC(header->inert);
+	info->inert_number = READ_ATOMIC(header->inert_number);
+	info->inert_ns = READ_ATOMIC(header->inert_ns);
+	info->mapped_bytes = READ_ATOMIC(header->mapped_bytes);
+	info->mapped_peak = READ_ATOMIC(header->mapped_peak);
+	info->peak_number = READ_ATOMIC(header->peak_number);
+	info->peak_error = READ_ATOMIC(header->peak_error);
+	info->next_number = READ_ATOMIC(header->next_number);
+}
+
+static void load_texts(struct ledger_reader *reader, struct reader_process *process)
+{
+	const struct mgl_process *header = process->header;
+	struct ledger_process *info = &process->info;
+
+	reader_text_load(reader, process, READ_ONCE(header->exe), READ_ONCE(header->exe_bytes),
+			 MAX_PATH_BYTES, &info->exe);
+	reader_text_load(reader, process, READ_ONCE(header->cwd), READ_ONCE(header->cwd_bytes),
+			 MAX_PATH_BYTES, &info->cwd);
+	reader_text_load(reader, process, READ_ONCE(header->argv), READ_ONCE(header->argv_bytes),
+			 MAX_ARGV_BYTES, &info->argv);
+	reader_text_load(reader, process, READ_ONCE(header->allocator),
+			 READ_ONCE(header->allocator_bytes), MAX_PATH_BYTES, &info->allocator);
+	for (unsigned int i = 0; i < MGL_LOSS_COUNT; i++) {
+		uint64_t detail = READ_ATOMIC(header->loss_detail[i]);
+
+		info->losses[i].count = READ_ATOMIC(header->losses[i]);
+		reader_text_load(reader, process, (uint32_t)(detail >> 32), (uint32_t)detail,
+				 MAX_PATH_BYTES, &info->losses[i].detail);
+	}
+}
+
+struct error *reader_process_load(struct ledger_reader *reader, struct reader_process *process)
+{
+	TRY(map_records(process));
+
+	struct ledger_process *info = &process->info;
+	const struct mgl_process *header = reader_record_at(
+		reader, process, MGL_PROCESS_OFFSET / MGL_REF_BYTES, sizeof(struct mgl_process));
+
+	if (!header || READ_ONCE(header->magic) != MGL_PROCESS_MAGIC)
+		return NULL;
+	atomic_thread_fence(memory_order_acquire);
+	if (READ_ONCE(header->serial) != info->serial)
+		return NULL;
+	process->header = header;
+	copy_header(info, header);
+	load_texts(reader, process);
+	TRY(reader_slots_load(reader, process));
+	TRY(reader_modules_load(reader, process));
+	TRY(reader_times_load(reader, process));
+	TRY(reader_mappings_load(reader, process));
+	for (size_t i = 0; i < process->extents.count; i++)
+		for (uint32_t j = 0; j < process->extents.items[i].units; j++)
+			info->ledger_bytes +=
+				reader_unit_data(&reader->file, process->extents.items[i].unit + j);
+	return NULL;
+}
+
+void reader_process_deinit(struct reader_process *process)
+{
+	for (size_t i = 0; i < process->texts.count; i++)
+		free(process->texts.items[i]);
+	vector_free(&process->texts);
+	vector_free(&process->extents);
+	free(process->records);
+	free((void *)(uintptr_t)process->info.slots);
+	free((void *)(uintptr_t)process->info.modules);
+	free((void *)(uintptr_t)process->info.times);
+	free((void *)(uintptr_t)process->info.mappings);
+	*process = (struct reader_process){0};
+}
+
+bool ledger_node_read(struct ledger_reader *reader, size_t process, uint32_t ref,
+		      struct ledger_node *ret)
+{
+	struct reader_process *p = &reader->processes.items[process];
+	const struct mgl_node *node = reader_record_at(reader, p, ref, sizeof(*node));
+
+	if (!node)
+		return false;
+	uint32_t where = READ_ONCE(node->where);
+	uint32_t module = where & MGL_NODE_MODULE_MASK;
+
+	ret->pc = READ_ONCE(node->pc);
+	ret->parent = READ_ONCE(node->parent);
+	ret->module = module < p->info.module_count && p->info.modules[module].index ? module : 0;
+	ret->flags = where & (MGL_NODE_EXACT | MGL_NODE_FP | MGL_NODE_CUT);
+	return true;
+}

@@ -1,0 +1,221 @@
+/* The JSON report, version 1: docs/JSON.md. */
+#include "report/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "ledger/layout.h"
+#include "report/words.h"
+
+static void put_name(struct strbuf *out, const char *name)
+{
+	if (out->length && out->text[out->length - 1] != '{')
+		strbuf_append(out, ", ");
+	strbuf_printf(out, "\"%s\": ", name);
+}
+
+static void put_number(struct strbuf *out, const char *name, uint64_t value)
+{
+	put_name(out, name);
+	if (value == ANALYZE_UNKNOWN)
+		strbuf_append(out, "null");
+	else
+		strbuf_printf(out, "%" PRIu64, value);
+}
+
+static void put_count(struct strbuf *out, const char *name, uint64_t value)
+{
+	put_name(out, name);
+	strbuf_printf(out, "%" PRIu64, value);
+}
+
+static void put_seconds(struct strbuf *out, const char *name, uint64_t ns)
+{
+	put_name(out, name);
+	if (ns == ANALYZE_UNKNOWN)
+		strbuf_append(out, "null");
+	else
+		strbuf_printf(out, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
+}
+
+static void put_string(struct strbuf *out, const char *name, const char *text)
+{
+	put_name(out, name);
+	if (text)
+		strbuf_json_string(out, text, strlen(text));
+	else
+		strbuf_append(out, "null");
+}
+
+static void put_text(struct strbuf *out, const char *name, const struct analyze_text *text)
+{
+	put_name(out, name);
+	if (text->length)
+		strbuf_json_string(out, text->bytes, text->length);
+	else
+		strbuf_append(out, "null");
+}
+
+static void put_command(struct strbuf *out, const struct analyze_text *argv)
+{
+	size_t at = 0, length;
+	const char *argument;
+
+	put_name(out, "command");
+	strbuf_append_char(out, '[');
+	while ((argument = report_next_argument(argv, &at, &length)) != NULL) {
+		if (argument != argv->bytes)
+			strbuf_append(out, ", ");
+		strbuf_json_string(out, argument, length);
+	}
+	strbuf_append_char(out, ']');
+}
+
+static void put_losses(struct strbuf *out, const struct analyze_process *process)
+{
+	put_name(out, "losses");
+	strbuf_append_char(out, '[');
+	for (size_t i = 0; i < process->loss_count; i++) {
+		const struct analyze_loss *loss = &process->losses[i];
+
+		strbuf_append(out, i ? ", {" : "{");
+		put_string(out, "kind", loss->kind);
+		put_count(out, "count", loss->count);
+		put_text(out, "detail", &loss->detail);
+		strbuf_append_char(out, '}');
+	}
+	strbuf_append_char(out, ']');
+}
+
+static void put_process(struct strbuf *out, const struct analyze_process *process)
+{
+	const struct analyze_counts *counts = &process->counts;
+
+	strbuf_append_char(out, '{');
+	put_count(out, "id", process->id);
+	put_number(out, "parent", process->parent ? process->parent : ANALYZE_UNKNOWN);
+	put_string(out, "how", report_how_word(process->how));
+	put_name(out, "pid");
+	strbuf_printf(out, "%" PRId32, process->pid);
+	put_name(out, "ppid");
+	strbuf_printf(out, "%" PRId32, process->ppid);
+	put_text(out, "exe", &process->exe);
+	put_command(out, &process->argv);
+	put_name(out, "end");
+	strbuf_append_char(out, '{');
+	put_string(out, "kind", report_end_word(process->end));
+	put_number(out, "code", process->end_code);
+	strbuf_append_char(out, '}');
+	put_seconds(out, "start_s", process->start_ns);
+	put_seconds(out, "duration_s", process->duration_ns);
+	put_count(out, "allocations", counts->allocations);
+	put_count(out, "frees", counts->frees);
+	put_count(out, "failed", process->failed);
+	put_count(out, "unknown_frees", process->unknown_frees);
+	put_count(out, "allocated_bytes", counts->allocated_bytes);
+	put_count(out, "peak_bytes", counts->peak_bytes);
+	put_count(out, "peak_blocks", counts->peak_blocks);
+	put_seconds(out, "peak_time_s", process->peak_time_ns);
+	put_count(out, "peak_error_bytes", process->peak_error);
+	put_count(out, "live_blocks", counts->live_blocks);
+	put_count(out, "live_bytes", counts->live_bytes);
+	if (process->end == ANALYZE_RUNNING) {
+		put_count(out, "live_bytes_low", counts->live_bytes_low);
+		put_count(out, "live_blocks_low", counts->live_blocks_low);
+	}
+	put_count(out, "temporary", counts->temporary);
+	put_count(out, "threads", process->threads);
+	put_count(out, "mapped_bytes", process->mapped_bytes);
+	put_number(out, "rss_peak_bytes", process->rss_peak);
+	put_count(out, "ledger_bytes", process->ledger_bytes);
+	put_losses(out, process);
+	strbuf_append_char(out, '}');
+}
+
+static void put_frame(struct strbuf *out, const struct analyze_model *model,
+		      const struct analyze_frame *frame)
+{
+	strbuf_append_char(out, '{');
+	put_string(out, "function", NULL);
+	put_string(out, "file", NULL);
+	put_string(out, "line", NULL);
+	put_string(out, "column", NULL);
+	put_text(out, "module", &model->modules[frame->module].path);
+	if (frame->flags & MGL_NODE_CUT)
+		put_string(out, "offset", NULL);
+	else
+		put_count(out, "offset", frame->offset);
+	put_name(out, "inlined");
+	strbuf_append(out, "false}");
+}
+
+static void put_counts(struct strbuf *out, const struct analyze_counts *counts)
+{
+	put_count(out, "allocations", counts->allocations);
+	put_count(out, "frees", counts->frees);
+	put_count(out, "allocated_bytes", counts->allocated_bytes);
+	put_count(out, "peak_bytes", counts->peak_bytes);
+	put_count(out, "peak_blocks", counts->peak_blocks);
+	put_count(out, "live_bytes", counts->live_bytes);
+	put_count(out, "live_blocks", counts->live_blocks);
+	put_count(out, "temporary", counts->temporary);
+}
+
+static void put_site(struct strbuf *out, const struct analyze_model *model,
+		     const struct analyze_site *site)
+{
+	strbuf_append_char(out, '{');
+	put_count(out, "process", model->processes[site->process].id);
+	put_string(out, "function_called", analyze_api_name(site->api));
+	put_counts(out, &site->counts);
+	put_name(out, "sizes");
+	strbuf_append_char(out, '[');
+	for (size_t i = 0; i < site->size_count; i++) {
+		const struct analyze_size *size = &model->sizes[site->sizes + i];
+
+		strbuf_printf(out, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]", i ? ", " : "",
+			      size->low, size->high, size->allocations);
+	}
+	strbuf_append_char(out, ']');
+	put_name(out, "stack");
+	strbuf_append_char(out, '[');
+	for (uint32_t frame = site->frame; frame; frame = model->frames[frame].parent) {
+		if (frame != site->frame)
+			strbuf_append(out, ", ");
+		put_frame(out, model, &model->frames[frame]);
+	}
+	strbuf_append(out, "]}");
+}
+
+struct error *report_json_print(struct analyze_model *model, const struct report_options *options,
+				FILE *out)
+{
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+	struct analyze_counts others = {0};
+
+	analyze_sites_sort(model, options->order);
+	strbuf_append(&text,
+		      "{\"format\": \"mallograph-report\", \"version\": 1,\n\"processes\": [");
+	for (size_t i = 0; i < model->process_count; i++) {
+		strbuf_append(&text, i ? ",\n" : "\n");
+		TRY(report_flush(&text, out));
+		put_process(&text, &model->processes[i]);
+	}
+	strbuf_append(&text, "\n],\n\"sites\": [");
+	for (size_t i = 0; i < model->site_count; i++) {
+		if (i >= options->sites) {
+			analyze_counts_add(&others, &model->sites[i].counts);
+			continue;
+		}
+		strbuf_append(&text, i ? ",\n" : "\n");
+		TRY(report_flush(&text, out));
+		put_site(&text, model, &model->sites[i]);
+	}
+	strbuf_append(&text, "\n],\n\"others\": ");
+	TRY(report_flush(&text, out));
+	strbuf_append_char(&text, '{');
+	put_counts(&text, &others);
+	strbuf_append(&text, "}}\n");
+	return report_flush(&text, out);
+}

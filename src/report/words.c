@@ -1,0 +1,279 @@
+#include "report/words.h"
+
+#include <inttypes.h>
+#include <signal.h>
+
+#include "base/units.h"
+#include "ledger/layout.h"
+
+struct error *report_flush(struct strbuf *text, FILE *out)
+{
+	TRY(strbuf_result(text));
+	if (text->length && fwrite(text->text, 1, text->length, out) != text->length)
+		return error_create_system(errno, NULL, "cannot write the report");
+	strbuf_clear(text);
+	return NULL;
+}
+
+const char *report_how_word(enum analyze_how how)
+{
+	switch (how) {
+	case ANALYZE_ROOT:
+		return "root";
+	case ANALYZE_FORK:
+		return "fork";
+	case ANALYZE_SPAWN:
+		return "spawn";
+	case ANALYZE_EXEC:
+		return "exec";
+	case ANALYZE_ATTACH:
+		return "attach";
+	}
+	return NULL;
+}
+
+const char *report_end_word(enum analyze_end end)
+{
+	switch (end) {
+	case ANALYZE_EXITED:
+		return "exit";
+	case ANALYZE_SIGNALED:
+		return "signal";
+	case ANALYZE_EXECED:
+		return "exec";
+	case ANALYZE_RUNNING:
+		return "running";
+	case ANALYZE_DETACHED:
+		return "detached";
+	case ANALYZE_LOST:
+		return "lost";
+	}
+	return NULL;
+}
+
+const char *report_next_argument(const struct analyze_text *argv, size_t *at, size_t *length)
+{
+	if (*at >= argv->length)
+		return NULL;
+	const char *argument = argv->bytes + *at;
+	const char *end = memchr(argument, 0, argv->length - *at);
+
+	*length = end ? (size_t)(end - argument) : argv->length - *at;
+	*at += *length + 1;
+	return argument;
+}
+
+struct analyze_text report_base_name(const struct analyze_text *path)
+{
+	size_t start = path->length;
+
+	while (start && path->bytes[start - 1] != '/')
+		start--;
+	return (struct analyze_text){.bytes = path->bytes + start, .length = path->length - start};
+}
+
+void report_put_plural(struct strbuf *out, uint64_t count, const char *one, const char *many)
+{
+	char number[UNITS_BYTES];
+
+	strbuf_printf(out, "%s %s", units_format_count(number, count), count == 1 ? one : many);
+}
+
+void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole)
+{
+	unsigned __int128 tenths = whole ? ((unsigned __int128)part * 1000 + whole / 2) / whole : 0;
+
+	strbuf_printf(out, "%" PRIu64 ".%u", (uint64_t)(tenths / 10), (unsigned int)(tenths % 10));
+}
+
+static void put_quoted(struct strbuf *out, const char *argument, size_t length)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_@%+=:,./-";
+	bool quote = length == 0;
+
+	for (size_t i = 0; i < length; i++)
+		quote |= !strchr(plain, argument[i]);
+	if (!quote) {
+		strbuf_append_bytes(out, argument, length);
+		return;
+	}
+	strbuf_append_char(out, '\'');
+	for (size_t i = 0, part; i < length; i += part + 1) {
+		const char *end = memchr(argument + i, '\'', length - i);
+
+		part = end ? (size_t)(end - argument) - i : length - i;
+		strbuf_printable(out, argument + i, part);
+		if (end)
+			strbuf_append(out, "'\\''");
+	}
+	strbuf_append_char(out, '\'');
+}
+
+void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns)
+{
+	CLEANUP_STRBUF struct strbuf line = STRBUF_EMPTY;
+	size_t at = 0, length;
+	const char *argument;
+
+	/* Far more than is shown; an argument list can be megabytes. */
+	while (line.length < 4096 &&
+	       (argument = report_next_argument(&process->argv, &at, &length)) != NULL) {
+		if (argument != process->argv.bytes)
+			strbuf_append_char(&line, ' ');
+		put_quoted(&line, argument, length);
+	}
+	if (line.length == 0)
+		put_quoted(&line, process->exe.bytes, process->exe.length);
+	if (line.failed) {
+		out->failed = true;
+		return;
+	}
+	size_t fits = strbuf_prefix(line.text, line.length, columns);
+
+	if (fits == line.length) {
+		strbuf_append_bytes(out, line.text, line.length);
+		return;
+	}
+	strbuf_append_bytes(out, line.text, strbuf_prefix(line.text, line.length, columns - 4));
+	strbuf_append(out, " ...");
+}
+
+void report_put_end(struct strbuf *out, const struct analyze_process *process)
+{
+	const char *name;
+
+	switch (process->end) {
+	case ANALYZE_EXITED:
+		if (process->end_code == ANALYZE_UNKNOWN)
+			strbuf_append(out, "exited");
+		else
+			strbuf_printf(out, "exit %" PRIu64, process->end_code);
+		break;
+	case ANALYZE_SIGNALED:
+		name = process->end_code < NSIG ? sigabbrev_np((int)process->end_code) : NULL;
+		if (name)
+			strbuf_printf(out, "killed by SIG%s", name);
+		else
+			strbuf_printf(out, "killed by signal %" PRIu64, process->end_code);
+		break;
+	case ANALYZE_EXECED:
+		strbuf_append(out, "went on as another program");
+		break;
+	case ANALYZE_RUNNING:
+		strbuf_append(out, "still running");
+		break;
+	case ANALYZE_DETACHED:
+		strbuf_append(out, "detached");
+		break;
+	case ANALYZE_LOST:
+		strbuf_append(out, "gone, nobody saw how");
+		break;
+	}
+}
+
+void report_put_frame(struct strbuf *out, const struct analyze_model *model, uint32_t frame)
+{
+	const struct analyze_frame *f = &model->frames[frame];
+	struct analyze_text name = report_base_name(&model->modules[f->module].path);
+
+	if (frame == 0)
+		strbuf_append(out, "[stack not known]");
+	else if (f->flags & MGL_NODE_CUT)
+		strbuf_append(out, "[cut: outer frames not known]");
+	else if (f->module == 0)
+		strbuf_printf(out, "0x%" PRIx64, f->offset);
+	else if (name.length == 0)
+		strbuf_printf(out, "[no name]+0x%" PRIx64, f->offset);
+	else {
+		strbuf_printable(out, name.bytes, name.length);
+		strbuf_printf(out, "+0x%" PRIx64, f->offset);
+	}
+}
+
+struct loss_words {
+	const char *kind;
+	const char *one;
+	const char *many;
+	bool uncounted; /* the count says nothing more */
+};
+
+static const struct loss_words loss_words[] = {
+	{"early_calls", "call before recording could start", "calls before recording could start",
+	 false},
+	{"nested_calls", "call by a signal handler inside another call",
+	 "calls by signal handlers inside other calls", false},
+	{"missed_frees", "free that no hook saw", "frees that no hook saw", false},
+	{"cut_stacks", "stack that ends before its root", "stacks that end before their root",
+	 false},
+	{"unshadowed", "block whose free cannot be told", "blocks whose free cannot be told",
+	 false},
+	{"unrecorded", "allocation after recording stopped", "allocations after recording stopped",
+	 false},
+	{"mappings_full", "mapping beyond the table", "mappings beyond the table", false},
+	{"own_malloc", "allocator of the program's own, which nothing sees",
+	 "allocators of the program's own, which nothing sees", false},
+	{"deepbind", "library opened with RTLD_DEEPBIND, which calls malloc unseen",
+	 "libraries opened with RTLD_DEEPBIND, which call malloc unseen", false},
+	{"dlmopen", "library opened by dlmopen, which calls malloc unseen",
+	 "libraries opened by dlmopen, which call malloc unseen", false},
+	{"missed_process", "process that ran unrecorded", "processes that ran unrecorded", false},
+	{"abandoned_calls", "call left by longjmp or cancellation",
+	 "calls left by longjmp or cancellation", false},
+	{"seccomp", "seccomp filter that stops the ledger from growing",
+	 "seccomp filters that stop the ledger from growing", false},
+	{"unfinished_calls", "call that had begun and not ended",
+	 "calls that had begun and not ended", false},
+	{"damaged", "thing in the ledger that makes no sense",
+	 "things in the ledger that make no sense", false},
+	{"stopped_ledger_limit", "recording stopped at the limit for the ledger", NULL, true},
+	{"stopped_file_full", "recording stopped: no room left for the ledger", NULL, true},
+	{"stopped_no_memory", "recording stopped: no memory for the agent", NULL, true},
+	{"stopped_seccomp", "recording stopped: a seccomp filter forbids the ledger to grow", NULL,
+	 true},
+	{"stopped_damaged", "recording stopped: something else wrote into the ledger", NULL, true},
+	{"stopped_detached", "recording stopped: detached", NULL, true},
+};
+
+void report_put_loss(struct strbuf *out, const struct analyze_loss *loss)
+{
+	const struct loss_words *words = NULL;
+
+	for (size_t i = 0; i < sizeof(loss_words) / sizeof(loss_words[0]); i++)
+		if (strcmp(loss_words[i].kind, loss->kind) == 0)
+			words = &loss_words[i];
+	if (!words)
+		strbuf_printf(out, "%s: %" PRIu64, loss->kind, loss->count);
+	else if (words->uncounted)
+		strbuf_append(out, words->one);
+	else
+		report_put_plural(out, loss->count, words->one, words->many);
+	if (loss->detail.length) {
+		strbuf_append(out, loss->count > 1 ? " (first: " : " (");
+		strbuf_printable(out, loss->detail.bytes, loss->detail.length);
+		strbuf_append_char(out, ')');
+	}
+}
+
+void report_put_wrapped(struct strbuf *out, const char *text, size_t indent)
+{
+	size_t column = indent;
+
+	while (*text) {
+		size_t word = strcspn(text, " ");
+		size_t columns = strbuf_columns(text, word);
+
+		if (column > indent && column + 1 + columns > REPORT_COLUMNS) {
+			strbuf_append_char(out, '\n');
+			strbuf_fill(out, ' ', indent);
+			column = indent;
+		} else if (column > indent) {
+			strbuf_append_char(out, ' ');
+			column++;
+		}
+		strbuf_append_bytes(out, text, word);
+		column += columns;
+		text += word;
+		text += strspn(text, " ");
+	}
+}
