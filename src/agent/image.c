@@ -53,24 +53,25 @@ static const void *table(const struct image *image, ElfW(Addr) value, size_t byt
 	return inside(image, at, bytes) ? at : NULL;
 }
 
-static void find_bounds(struct image *image)
+/* false: the module is going, or gone. */
+static bool find_bounds(struct image *image)
 {
 	struct dl_find_object found;
 
 	image->start = 0;
 	image->stop = UINTPTR_MAX;
-	if (_dl_find_object && _dl_find_object(image->map->l_ld, &found) == 0) {
-		image->start = (uintptr_t)found.dlfo_map_start;
-		image->stop = (uintptr_t)found.dlfo_map_end;
-	}
+	if (!_dl_find_object || _dl_find_object(image->map->l_ld, &found) != 0)
+		return true;
+	image->start = (uintptr_t)found.dlfo_map_start;
+	image->stop = (uintptr_t)found.dlfo_map_end;
+	return found.dlfo_link_map == image->map;
 }
 
 bool image_open(struct image *ret, const struct link_map *map)
 {
 	*ret = (struct image){.map = map, .bias = map->l_addr};
-	if (!map->l_ld)
+	if (!map->l_ld || !find_bounds(ret))
 		return false;
-	find_bounds(ret);
 	for (const ElfW(Dyn) *d = map->l_ld; inside(ret, d, sizeof(*d)) && d->d_tag != DT_NULL;
 	     d++) {
 		switch (d->d_tag) {

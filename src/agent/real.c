@@ -61,6 +61,12 @@ static bool soname_is(const struct link_map *map, const char *prefix)
 	       strncmp(image_soname(&image), prefix, strlen(prefix)) == 0;
 }
 
+bool real_is_cpp_library(const struct link_map *map)
+{
+	return soname_is(map, "libstdc++.so.") || soname_is(map, "libc++.so.") ||
+	       soname_is(map, "libc++abi.so.");
+}
+
 /* --- what stands in for a function nobody defines ------------------------------- */
 
 static void free_ignoring_size(void *p, size_t bytes)
@@ -118,11 +124,11 @@ static const char *path_of(const struct definition *d)
 	return d->map->l_name ? d->map->l_name : "";
 }
 
-static bool is_foreign(const char *name, const char *library)
+static bool is_hooked(const char *name)
 {
 	struct definition d;
 
-	return find(name, &d) && !soname_is(d.map, library);
+	return find(name, &d) && !soname_is(d.map, "libc.so.6");
 }
 
 static void find_facts(void)
@@ -135,11 +141,9 @@ static void find_facts(void)
 		if (d.before_agent)
 			real_facts.own_malloc_path = path_of(&d);
 	}
-	real_facts.library_new = is_foreign("_Znwm", "libstdc++.so.") &&
-				 is_foreign("_Znwm", "libc++.so.") &&
-				 is_foreign("_Znwm", "libc++abi.so.");
-	real_facts.own_execv = is_foreign("execv", "libc.so.6");
-	real_facts.own_execvp = is_foreign("execvp", "libc.so.6");
+	real_facts.library_new = find("_Znwm", &d) && !real_is_cpp_library(d.map);
+	real_facts.own_execv = is_hooked("execv");
+	real_facts.own_execvp = is_hooked("execvp");
 }
 
 static void *read_pointer(size_t i)

@@ -110,6 +110,8 @@ extern struct real_facts real_facts;
 bool real_resolve(void);
 /* Looks again for a function that was not there at the start (a C library's libdl). */
 void *real_late(const char *name);
+/* A C++ library, whose operators new and delete go through malloc and free. */
+bool real_is_cpp_library(const struct link_map *map);
 /* The agent's own module's path, as the loader knows it. "" before real_resolve. */
 const char *real_agent_path(void);
 

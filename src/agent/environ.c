@@ -1,0 +1,227 @@
+#include "agent/environ.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[ENVIRON_COUNT] = {
+	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=",
+	[ENVIRON_OUT] = "MALLOGRAPH_OUT=",
+	[ENVIRON_PRELOAD] = "LD_PRELOAD=",
+};
+
+static char values[ENVIRON_COUNT][PATH_MAX];
+static bool present[ENVIRON_COUNT];
+static bool following;
+
+/* What stands after "NAME=", NULL where s is another variable. */
+static char *value_of(const char *s, enum environ_variable which)
+{
+	size_t n = strlen(names[which]);
+
+	return strncmp(s, names[which], n) == 0 ? (char *)s + n : NULL;
+}
+
+bool environ_set(enum environ_variable which, const char *value)
+{
+	size_t n = value ? strlen(value) : 0;
+
+	present[which] = false;
+	if (n == 0)
+		return true;
+	if (n >= PATH_MAX)
+		return false;
+	memcpy(values[which], value, n + 1);
+	present[which] = true;
+	return true;
+}
+
+const char *environ_value(enum environ_variable which)
+{
+	return present[which] ? values[which] : NULL;
+}
+
+void environ_follow(void) { following = true; }
+
+/* --- taking ours out ------------------------------------------------------------- */
+
+static bool is_separator(char c) { return c == ':' || c == ' '; }
+
+static const char *base_name(const char *path, size_t n)
+{
+	while (n > 0 && path[n - 1] != '/')
+		n--;
+	return path + n;
+}
+
+/* Whether the entry of n bytes loads the agent: the loader searches for a bare name and
+ * expands $LIB, so only the last component is sure to be as it was loaded. */
+static bool is_agent(const char *entry, size_t n, const char *agent_path)
+{
+	const char *ours = base_name(agent_path, strlen(agent_path));
+	const char *base = base_name(entry, n);
+	size_t length = n - (size_t)(base - entry);
+
+	return length > 0 && length == strlen(ours) && memcmp(base, ours, length) == 0;
+}
+
+static void keep_preload(const char *entry, size_t n, const char *agent_path)
+{
+	if (memchr(entry, '/', n) && n < PATH_MAX) {
+		memcpy(values[ENVIRON_PRELOAD], entry, n);
+		values[ENVIRON_PRELOAD][n] = 0;
+		present[ENVIRON_PRELOAD] = true;
+	} else {
+		environ_set(ENVIRON_PRELOAD, agent_path);
+	}
+}
+
+/* Takes the agent out of a list; false: nothing at all is left, not even a separator. */
+static bool scrub_preload(char *list, const char *agent_path)
+{
+	char *entry = list;
+
+	while (*entry) {
+		size_t n = strcspn(entry, ": ");
+
+		if (is_agent(entry, n, agent_path)) {
+			char *rest = entry + n;
+
+			keep_preload(entry, n, agent_path);
+			if (*rest)
+				rest++;
+			else if (entry > list)
+				entry--;
+			else
+				return false;
+			memmove(entry, rest, strlen(rest) + 1);
+			continue;
+		}
+		entry += n;
+		if (is_separator(*entry))
+			entry++;
+	}
+	return true;
+}
+
+/* Whether a variable stays in the environment. */
+static bool scrub_variable(char *s, const char *agent_path)
+{
+	char *list = value_of(s, ENVIRON_PRELOAD);
+
+	if (list)
+		return scrub_preload(list, agent_path);
+	for (int which = ENVIRON_SESSION; which <= ENVIRON_OUT; which++) {
+		const char *value = value_of(s, (enum environ_variable)which);
+
+		if (!value)
+			continue;
+		if (!present[which])
+			environ_set((enum environ_variable)which, value);
+		return false;
+	}
+	return true;
+}
+
+/* The kernel's argc, arguments and environment: the first hook of all comes before the C
+ * library has set environ. */
+extern void *__libc_stack_end;
+
+static char **initial_environ(void)
+{
+	long argc = *(const long *)__libc_stack_end;
+
+	return (char **)__libc_stack_end + argc + 2;
+}
+
+void environ_scrub(const char *agent_path)
+{
+	char **from, **to;
+
+	for (from = to = environ ? environ : initial_environ(); *from; from++) {
+		if (scrub_variable(*from, agent_path))
+			*to++ = *from;
+	}
+	*to = NULL;
+	if (!present[ENVIRON_PRELOAD])
+		environ_set(ENVIRON_PRELOAD, agent_path);
+}
+
+/* --- putting ours back -------------------------------------------------------------- */
+
+static size_t count(char *const envp[])
+{
+	size_t n = 0;
+
+	while (envp && envp[n])
+		n++;
+	return n;
+}
+
+/* The last LD_PRELOAD: it is the one the loader obeys. */
+static size_t find_preload(char *const envp[], size_t n)
+{
+	size_t found = SIZE_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		if (value_of(envp[i], ENVIRON_PRELOAD))
+			found = i;
+	}
+	return found;
+}
+
+bool environ_differs(char *const envp[])
+{
+	if (!following || !present[ENVIRON_PRELOAD])
+		return false;
+	for (size_t i = 0; envp && envp[i]; i++) {
+		if (value_of(envp[i], ENVIRON_SESSION) || value_of(envp[i], ENVIRON_OUT))
+			return false;
+	}
+	return true;
+}
+
+size_t environ_bytes(char *const envp[])
+{
+	size_t n = count(envp), i = find_preload(envp, n);
+	size_t bytes = (n + ENVIRON_COUNT + 1) * sizeof(char *);
+
+	for (int which = 0; which < ENVIRON_COUNT; which++) {
+		if (present[which])
+			bytes += strlen(names[which]) + strlen(values[which]) + 2;
+	}
+	return i < n ? bytes + strlen(envp[i]) : bytes;
+}
+
+static char *append(char *to, const char *s)
+{
+	size_t n = strlen(s);
+
+	memcpy(to, s, n + 1);
+	return to + n;
+}
+
+char **environ_inject(char *const envp[], void *memory)
+{
+	size_t n = count(envp), preload = find_preload(envp, n);
+	char **ret = memory;
+	char *text = (char *)(ret + n + ENVIRON_COUNT + 1);
+
+	if (n > 0)
+		memcpy(ret, envp, n * sizeof(*ret));
+	for (int which = 0; which < ENVIRON_COUNT; which++) {
+		if (!present[which])
+			continue;
+		if (which == ENVIRON_PRELOAD && preload != SIZE_MAX)
+			ret[preload] = text;
+		else
+			ret[n++] = text;
+		text = append(append(text, names[which]), values[which]);
+		if (which == ENVIRON_PRELOAD && preload != SIZE_MAX)
+			text = append(append(text, ":"), value_of(envp[preload], ENVIRON_PRELOAD));
+		text++;
+	}
+	ret[n] = NULL;
+	return ret;
+}

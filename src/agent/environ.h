@@ -1,0 +1,39 @@
+/*
+ * The program's environment: without the agent in it, and with it again for children.
+ *
+ * At the start the agent's own LD_PRELOAD entry and the MALLOGRAPH_ variables that name
+ * a session are taken out of environ, in place, and kept here. The exec hooks build an
+ * environment that has them, for the new program alone.
+ *
+ * Ownership: static data, inherited over fork. Threads: scrub and set by one, at the
+ * start; the rest only reads. Errors: a value too long to keep is not followed.
+ * Async-signal-safe; no allocation.
+ */
+#ifndef MALLOGRAPH_AGENT_ENVIRON_H
+#define MALLOGRAPH_AGENT_ENVIRON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum environ_variable { ENVIRON_SESSION, ENVIRON_OUT, ENVIRON_PRELOAD, ENVIRON_COUNT };
+
+/* Takes out of environ what is ours. agent_path: the agent's module, as loaded. */
+void environ_scrub(const char *agent_path);
+/* The value found (or set since) of MALLOGRAPH_SESSION, of MALLOGRAPH_OUT, or of our entry
+ * in LD_PRELOAD; NULL = none. */
+const char *environ_value(enum environ_variable which);
+/* Gives children another value; NULL = none. false: too long. */
+bool environ_set(enum environ_variable which, const char *value);
+/* From now on children are followed: the process has joined a session. */
+void environ_follow(void);
+
+/* Whether an environment with ours in it differs: not while nothing is followed, nor
+ * where the program itself names a session. */
+bool environ_differs(char *const envp[]);
+/* Bytes environ_inject() needs. */
+size_t environ_bytes(char *const envp[]);
+/* Builds envp (NULL = empty) with ours put back in, in memory. The strings of envp are
+ * borrowed; envp is not changed. */
+char **environ_inject(char *const envp[], void *memory);
+
+#endif
