@@ -1,5 +1,12 @@
 #include "base/error.h"
 
+#ifdef __clang_analyzer__
+#undef error_create
+#undef error_create_path
+#undef error_create_system
+#undef error_no_memory
+#endif
+
 #include <stdarg.h>
 #include <string.h>
 

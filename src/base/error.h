@@ -59,6 +59,21 @@ struct error *error_create_system(int errnum, const char *path, const char *form
 /* The static error; for when memory was refused. */
 struct error *error_no_memory(void) ERROR_MUST_CHECK;
 
+/* These never return NULL. The analyser of clang-tidy cannot see that across files, and
+ * would follow the paths on which they do. */
+#ifdef __clang_analyzer__
+static inline struct error *error_never_null(struct error *error)
+{
+	if (!error)
+		__builtin_unreachable();
+	return error;
+}
+#define error_create(...)        error_never_null(error_create(__VA_ARGS__))
+#define error_create_path(...)   error_never_null(error_create_path(__VA_ARGS__))
+#define error_create_system(...) error_never_null(error_create_system(__VA_ARGS__))
+#define error_no_memory()        error_never_null(error_no_memory())
+#endif
+
 /* Both take the error over and return it (or NULL for NULL, so that they can stand
  * around a call: return error_context(f(), "opening %s", name)). */
 struct error *error_context(struct error *error, const char *format, ...) ERROR_MUST_CHECK

@@ -1,14 +1,15 @@
 #include "collect/preload.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #define AGENT_FILE "libmallograph-agent.so"
+#define INSTALLED  MALLOGRAPH_AGENT_DIR "/" AGENT_FILE
 
-static struct error *beside_program(char **ret)
+static struct error *path_beside_program(char path[PATH_MAX])
 {
-	char path[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - sizeof(AGENT_FILE));
 
 	if (length < 0)
 		return error_remedy(error_create_system(errno, "/proc/self/exe",
@@ -17,37 +18,28 @@ static struct error *beside_program(char **ret)
 	path[length] = '\0';
 	char *slash = strrchr(path, '/');
 
-	if (asprintf(ret, "%.*s/" AGENT_FILE, slash ? (int)(slash - path) : 0, path) < 0) {
-		*ret = NULL;
-		return error_no_memory();
-	}
+	memcpy(slash ? slash + 1 : path, AGENT_FILE, sizeof(AGENT_FILE));
 	return NULL;
 }
 
 struct error *collect_preload_find(char **ret)
 {
-	CLEANUP_FREE char *path = NULL;
+	char beside[PATH_MAX];
+	const char *path = beside;
 
-	TRY(beside_program(&path));
-	if (access(path, R_OK) != 0) {
-		CLEANUP_FREE char *near = STEAL(path);
-
-		path = strdup(MALLOGRAPH_AGENT_DIR "/" AGENT_FILE);
-		if (!path)
-			return error_no_memory();
-		if (access(path, R_OK) != 0)
-			return error_remedy(error_create_system(errno, path,
-								"the agent is missing, here and at "
-								"%s",
-								near),
-					    "Run make install again, or use build/mallograph.");
-	}
+	TRY(path_beside_program(beside));
+	if (access(path, R_OK) != 0)
+		path = INSTALLED;
+	if (access(path, R_OK) != 0)
+		return error_remedy(error_create_system(errno, path,
+							"the agent is missing, here and at %s",
+							beside),
+				    "Run make install again, or use build/mallograph.");
 	if (strpbrk(path, " :"))
-		return error_remedy(
-			error_create_path(ERROR_REFUSED, path,
-					  "LD_PRELOAD cannot name a path with a space or "
-					  "colon"),
-			"Move mallograph to a directory without them.");
-	*ret = STEAL(path);
-	return NULL;
+		return error_remedy(error_create_path(ERROR_REFUSED, path,
+						      "LD_PRELOAD cannot name a path with a space "
+						      "or colon"),
+				    "Move mallograph to a directory without them.");
+	*ret = strdup(path);
+	return *ret ? NULL : error_no_memory();
 }
