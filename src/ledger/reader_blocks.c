@@ -32,7 +32,7 @@ static struct error *add_chunk(struct shadow *shadow, uint64_t address, const vo
 
 static struct error *add_extent(struct shadow *shadow, const struct reader_extent *extent)
 {
-	const struct reader_file *file = &shadow->reader->file;
+	struct reader_file *file = &shadow->reader->file;
 	struct reader_unit units[MGL_MAX_EXTENT_UNITS];
 
 	if (extent->granule_shift != shadow->granule_shift) {
@@ -43,19 +43,18 @@ static struct error *add_extent(struct shadow *shadow, const struct reader_exten
 		units[i] =
 			(struct reader_unit){.unit = extent->unit + i, .left = extent->units - i};
 	for (uint64_t page = 1 + extent->units; page < extent->units * READER_UNIT_PAGES; page++) {
-		const _Atomic uint64_t *entry =
-			reader_unit_at(file, &units[0], MGL_SHADOW_DIRECTORY_OFFSET + page * 8, 8);
+		const _Atomic uint64_t *entry = reader_unit_at(
+			file, &units[0], MGL_SHADOW_DIRECTORY_OFFSET + page * 8, 8, false);
 		uint64_t address = entry ? READ_ATOMIC(*entry) : 0;
 
 		if (address == 0)
 			continue;
-		struct reader_unit *unit = &units[page / READER_UNIT_PAGES];
+		/* A saved ledger leaves out pages of zeros: chunks without a block. */
 		const void *words =
-			reader_unit_at(file, unit, page % READER_UNIT_PAGES * MGL_PAGE, MGL_PAGE);
+			reader_unit_at(file, &units[page / READER_UNIT_PAGES],
+				       page % READER_UNIT_PAGES * MGL_PAGE, MGL_PAGE, false);
 
-		if (!words)
-			reader_process_damage(shadow->process, "a chunk of the shadow");
-		else
+		if (words)
 			TRY(add_chunk(shadow, address, words));
 	}
 	return NULL;

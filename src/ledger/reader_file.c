@@ -9,6 +9,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+/* Each may be a mapping of its own, and a process has 65,530. */
+#define MAX_ZERO_PAGES 4096u
+
 static struct reader_file *open_files;
 static struct sigaction old_action;
 
@@ -153,16 +156,33 @@ static uint64_t data_end(const struct reader_file *file, uint64_t offset)
 	return hole < 0 ? file->size : (uint64_t)hole;
 }
 
-static bool probe_page(const struct reader_file *file, struct reader_unit *unit, uint64_t page)
+/* Zeros in place of a page that the file does not have: reading a hole of a tmpfs would
+ * allocate it. */
+static bool zero_page(struct reader_file *file, uint64_t offset)
+{
+	void *page = (void *)(uintptr_t)(file->map + offset);
+
+	if (file->zero_pages == MAX_ZERO_PAGES ||
+	    mmap(page, MGL_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+		    MAP_FAILED)
+		return false;
+	file->zero_pages++;
+	return true;
+}
+
+static bool probe_page(struct reader_file *file, struct reader_unit *unit, uint64_t page,
+		       bool zeros)
 {
 	uint64_t start = (uint64_t)unit->unit << MGL_UNIT_SHIFT;
 	uint64_t offset = start + page * MGL_PAGE;
-	uint64_t data;
+	uint64_t data, end = offset + MGL_PAGE;
 
-	if (!reader_file_next_data(file, offset, &data) || data >= offset + MGL_PAGE)
-		return false;
-	uint64_t end = data_end(file, data);
-
+	if (!reader_file_next_data(file, offset, &data) || data >= offset + MGL_PAGE) {
+		if (!zeros || !zero_page(file, offset))
+			return false;
+	} else {
+		end = data_end(file, data);
+	}
 	do {
 		unit->pages[page / 64] |= UINT64_C(1) << page % 64;
 		page++;
@@ -170,8 +190,8 @@ static bool probe_page(const struct reader_file *file, struct reader_unit *unit,
 	return true;
 }
 
-const void *reader_unit_at(const struct reader_file *file, struct reader_unit *unit,
-			   uint64_t offset, uint64_t bytes)
+const void *reader_unit_at(struct reader_file *file, struct reader_unit *unit, uint64_t offset,
+			   uint64_t bytes, bool zeros)
 {
 	if (unit->unit == 0 || offset >= MGL_UNIT_BYTES || bytes == 0 ||
 	    bytes > ((uint64_t)unit->left << MGL_UNIT_SHIFT) - offset)
@@ -185,7 +205,7 @@ const void *reader_unit_at(const struct reader_file *file, struct reader_unit *u
 		struct reader_unit *of = unit + page / READER_UNIT_PAGES;
 		uint64_t in = page % READER_UNIT_PAGES;
 
-		if (!(of->pages[in / 64] >> in % 64 & 1) && !probe_page(file, of, in))
+		if (!(of->pages[in / 64] >> in % 64 & 1) && !probe_page(file, of, in, zeros))
 			return NULL;
 	}
 	return file->map + start;

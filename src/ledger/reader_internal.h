@@ -53,6 +53,7 @@ struct reader_file {
 	uint64_t size;
 	const uint8_t *map;
 	uint64_t map_bytes;
+	uint32_t zero_pages;
 	volatile sig_atomic_t cut; /* set by the SIGBUS handler */
 	struct reader_file *next;  /* open ones, for the handler */
 };
@@ -71,9 +72,10 @@ struct error *reader_file_check(const struct reader_file *file) ERROR_MUST_CHECK
 /* Where data begins at or after offset; false = nowhere. */
 bool reader_file_next_data(const struct reader_file *file, uint64_t offset, uint64_t *ret);
 /* bytes at a place in a unit, if they lie in the file and in the unit's extent, whose
- * units follow each other in the array; else NULL. */
-const void *reader_unit_at(const struct reader_file *file, struct reader_unit *unit,
-			   uint64_t offset, uint64_t bytes);
+ * units follow each other in the array; else NULL. Pages that the file does not have, as
+ * a saved ledger leaves out those of zeros, read as zeros, or are NULL without zeros. */
+const void *reader_unit_at(struct reader_file *file, struct reader_unit *unit, uint64_t offset,
+			   uint64_t bytes, bool zeros);
 /* Bytes of the unit that are in the file. */
 uint64_t reader_unit_data(const struct reader_file *file, uint32_t unit);
 
@@ -82,7 +84,7 @@ struct error *reader_process_load(struct ledger_reader *reader,
 				  struct reader_process *process) ERROR_MUST_CHECK;
 void reader_process_deinit(struct reader_process *process);
 /* A record, or NULL if the ref does not name bytes of this ledger. */
-const void *reader_record_at(const struct ledger_reader *reader, struct reader_process *process,
+const void *reader_record_at(struct ledger_reader *reader, struct reader_process *process,
 			     uint32_t ref, uint64_t bytes);
 /* note must be a literal. */
 void reader_process_damage(struct reader_process *process, const char *note);

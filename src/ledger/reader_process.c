@@ -15,7 +15,7 @@ void reader_process_damage(struct reader_process *process, const char *note)
 		process->info.damage_note = note;
 }
 
-const void *reader_record_at(const struct ledger_reader *reader, struct reader_process *process,
+const void *reader_record_at(struct ledger_reader *reader, struct reader_process *process,
 			     uint32_t ref, uint64_t bytes)
 {
 	uint32_t unit = ref >> MGL_REF_UNIT_SHIFT;
@@ -23,7 +23,7 @@ const void *reader_record_at(const struct ledger_reader *reader, struct reader_p
 	if (ref == 0 || unit >= process->record_units)
 		return NULL;
 	return reader_unit_at(&reader->file, &process->records[unit],
-			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes);
+			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes, true);
 }
 
 bool reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
