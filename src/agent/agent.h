@@ -56,6 +56,7 @@ struct row_index;
 struct thread {
 	struct agent *agent; /* the process this thread records for */
 	struct mgl_slot *slot;
+	uintptr_t idle;        /* what the gate holds between hooks: GATE_READY or GATE_OFF */
 	uint64_t number;       /* next allocation number of the batch */
 	uint64_t number_stop;  /* one past the batch's last */
 	uintptr_t last_block;  /* allocated last by this thread and not freed since */
@@ -75,6 +76,7 @@ struct thread {
 	_Atomic uint64_t *shadow_directory; /* their directory entries */
 
 	uint64_t refill_ns;    /* when the batch was taken */
+	uint32_t batch;        /* its length */
 	struct thread *nested; /* serves handlers that interrupt this one's hooks */
 	struct thread *next;   /* all threads of the process, newest first */
 	void *exec_scratch;    /* exec hooks' arrays; survives a vfork child */

@@ -247,7 +247,7 @@ struct mgl_process {
 	_Atomic uint32_t time_seq;
 	_Atomic uint32_t time_count;
 	uint32_t time_blocks[MGL_TIME_BLOCKS]; /* refs of mgl_time[MGL_TIME_BLOCK] */
-	uint64_t time_gap; /* ns: entries closer than this are not kept */
+	_Atomic uint64_t time_gap; /* ns: entries closer than this are not kept */
 
 	/* Written by a collector once the process is gone; end_kind last. */
 	_Atomic uint32_t end_kind; /* enum mgl_end */
@@ -341,7 +341,9 @@ struct mgl_row {
 	_Atomic uint64_t foreign_frees; /* blocks another slot's row had counted in */
 	uint32_t next; /* ref of the slot's row made before */
 	uint32_t slot; /* ref of the owner */
-	uint64_t reserved[3];
+	uint32_t self; /* ref of this row */
+	uint32_t reserved0;
+	uint64_t reserved1[2];
 };
 
 _Static_assert(sizeof(struct mgl_session) == 152, "session header");

@@ -1,0 +1,182 @@
+/*
+ * What the agent's core files share: the recording process and its tables.
+ *
+ * One struct agent a process image that records; a child of fork makes its own and
+ * leaves the parent's copy untouched, since an interrupted hook may still hold it.
+ * Members marked (A) are shared by threads; the rest is set before the first thread
+ * enters.
+ */
+#ifndef MALLOGRAPH_AGENT_CORE_H
+#define MALLOGRAPH_AGENT_CORE_H
+
+#include "agent/agent.h"
+
+/* A mapped extent somebody can still take pages of. */
+struct extent {
+	uint8_t *base;
+	uint32_t pages;
+	uint32_t first_ref; /* RECORDS: ref of base */
+	_Atomic uint32_t next_page; /* (A) */
+};
+
+struct trie_table {
+	uint64_t mask;
+	_Atomic uint32_t count; /* (A) */
+	_Atomic uint64_t *slots; /* (A) hash << 32 | ref of the node; 0 = empty */
+};
+
+struct agent {
+	struct mgl_process *process;
+	struct mgl_extent *first_extent;
+	uint32_t serial;
+	int32_t pid;
+
+	uint8_t **units; /* record space: where each unit is mapped; wiped pages */
+	_Atomic uint32_t record_units;             /* (A) */
+	_Atomic(struct extent *) records;          /* (A) */
+	_Atomic(struct extent *) shadow;           /* (A) */
+	_Atomic uint32_t records_size, shadow_size; /* (A) units of the next extent */
+
+	_Atomic(struct trie_table *) trie; /* (A) */
+	_Atomic bool trie_growing;         /* (A) */
+
+	_Atomic(_Atomic(_Atomic uint64_t *) *) *shadow_top; /* (A) wiped pages, two levels */
+	uint32_t granule_shift;
+
+	_Atomic(struct thread *) threads;  /* (A) newest first */
+	_Atomic(struct thread *) adoption; /* (A) where the next search starts */
+	_Atomic uint32_t many;             /* (A) slots beyond the first exist */
+	_Atomic uint64_t step;             /* (A) see account_step_set() */
+	_Atomic uint64_t largest_step;     /* (A) since there are many */
+
+	_Atomic bool time_busy; /* (A) try-flag of the time table */
+	_Atomic uint64_t time_last; /* (A) ns of the last entry */
+
+	_Atomic bool inert; /* (A) */
+};
+
+/* The process's own; NULL before its start and where it could not start. Stale in a child
+ * of fork until its first hook. */
+extern struct agent *agent_current;
+
+/* --- private.c ------------------------------------------------------------------- */
+
+void private_reset(void); /* in a child of fork: allocate from fresh regions */
+
+/* --- session.c -------------------------------------------------------------------- */
+
+/* Set by hooks_seccomp.c: no system call any more, only what is populated. */
+extern bool agent_frozen;
+
+/* Maps the head of the session the environment names, or makes one. Idempotent. */
+bool session_join(void);
+struct mgl_session *session_head(void);
+const struct mgl_control *session_control(void);
+/* Path of the joined session file, "" where it has none. */
+const char *session_path(void);
+/* An extent of this kind, mapped, its first pages populated, its header written. */
+struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, uint32_t units);
+/* Populates pages of the session file; on failure the process has gone inert. */
+bool session_populate(void *at, size_t bytes);
+/* In a child of fork: private zero pages over everything of the parent's ledger. */
+bool session_leave_parent(void);
+/* Before system calls are forbidden: populate what a while of recording needs. */
+void session_prepare_frozen(struct thread *t);
+
+/* --- shadow.c --------------------------------------------------------------------- */
+
+bool shadow_start(struct agent *a);
+struct shadow_found {
+	uint64_t word; /* 0 = none */
+	uint64_t rest; /* size − class_low */
+};
+
+/* Enters a block whose word has everything but its start; rest counts for large classes.
+ * found: a block that stood there, whose free nobody saw. false: not entered. */
+bool shadow_store(struct thread *t, uintptr_t block, uint64_t word, uint64_t rest,
+		  struct shadow_found *found);
+/* Takes a block out; 0 = no such block. *rest is size − class_low. */
+uint64_t shadow_take(struct thread *t, uintptr_t block, uint64_t *rest);
+/* Makes pages ready for stores without further system calls. */
+void shadow_prepare(struct thread *t, uint32_t pages);
+
+/* --- rows.c ------------------------------------------------------------------------ */
+
+/* This thread's row of (node, function called, class), made if new; NULL = no room. */
+struct mgl_row *row_find(struct thread *t, uint32_t node, uint32_t size_class, uint32_t api);
+
+/* --- trie.c ------------------------------------------------------------------------ */
+
+bool trie_start(struct agent *a);
+
+/* --- clock.c ----------------------------------------------------------------------- */
+
+/* clock is a CLOCK_… of clock_gettime(2). */
+uint64_t clock_ns(int clock);
+/* Takes a batch of allocation numbers and looks at the control page. false: record no
+ * allocation now. */
+bool number_refill(struct thread *t);
+/* Enters (number, now) into the time table. */
+void time_note(struct thread *t, uint64_t number, uint64_t ns);
+
+/* --- thread.c ---------------------------------------------------------------------- */
+
+#define GATE_GROUP    32u
+#define THREAD_STRIDE 512u
+#define GATE_DISTANCE ((size_t)GATE_GROUP * THREAD_STRIDE)
+
+extern _Thread_local struct thread *agent_thread __attribute__((tls_model("initial-exec")));
+
+static inline _Atomic uintptr_t *gate_of(struct thread *t)
+{
+	return (_Atomic uintptr_t *)((char *)t - GATE_DISTANCE);
+}
+
+static inline void gate_set(struct thread *t, uintptr_t value)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(gate_of(t), value, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* A struct thread for a new thread, handler level or process. */
+struct thread *thread_make(struct agent *a, uint32_t level);
+struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa);
+
+/* The way in of every hook: phase REAL, since the real function comes first. */
+static inline struct thread *hook_enter(uintptr_t cfa)
+{
+	struct thread *t = agent_thread;
+
+	if (AGENT_UNLIKELY(atomic_load_explicit(gate_of(t), memory_order_relaxed) != GATE_READY))
+		return thread_enter_slow(t, cfa);
+	gate_set(t, cfa | GATE_REAL);
+	return t;
+}
+
+static inline void hook_phase(struct thread *t, uintptr_t cfa, uintptr_t phase)
+{
+	gate_set(t, cfa | phase);
+}
+
+static inline void hook_leave(struct thread *t)
+{
+	gate_set(t, t->idle);
+}
+
+/* --- process.c --------------------------------------------------------------------- */
+
+enum process_started {
+	PROCESS_BUSY = 1,    /* another thread is at it */
+	PROCESS_RECORDS = 2,
+	PROCESS_STOPPED = 3, /* nothing is recorded in this process */
+};
+
+/* Starts recording for this process image, once. Called with signals blocked: at the first
+ * hook or the constructor, and at the first hook of a child of fork. */
+enum process_started process_start(void);
+
+/* A call that came while the process was starting. */
+void agent_count_early(void);
+
+#endif
