@@ -1,0 +1,30 @@
+/*
+ * Finding or making the session file: the one time the agent opens descriptors.
+ *
+ * Called once a process image, before the program's own code as a rule, and never again:
+ * a child of fork inherits the mapping. Every descriptor is closed before return.
+ */
+#ifndef MALLOGRAPH_AGENT_SESSIONFILE_H
+#define MALLOGRAPH_AGENT_SESSIONFILE_H
+
+#include "agent/agent.h"
+
+/* The mapped head (MGL_HEAD_BYTES) of the session that the environment names, or of a file
+ * of our own; *file_bytes is its size. NULL: record nothing. */
+struct mgl_session *sessionfile_open(uint64_t *file_bytes);
+
+/* Units taken and mapped while the file was open, SESSIONFILE_UNITS of them,
+ * so that a small program needs no mremap at all; NULL = none left. */
+#define SESSIONFILE_UNITS 2u
+/* Gives out one unit a call. */
+uint8_t *sessionfile_take_unit(void);
+/* In a child of fork: what is left of them is the parent's. */
+void sessionfile_leave_units(void);
+
+/* Path of the file, for children after an exec; "" where it has none. */
+const char *sessionfile_path(void);
+
+/* /proc/self/stat's start time in clock ticks; 0 = not known. */
+uint64_t sessionfile_starttime(void);
+
+#endif
