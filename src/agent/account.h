@@ -1,0 +1,39 @@
+/*
+ * What a hook enters into the ledger. Each function is called between hook_enter() and
+ * hook_leave() by the thread that owns t, in phase AGENT.
+ *
+ * Order: a block is entered after the real function returned it and taken out before the
+ * real free is called, so that no two threads ever hold one address at a time.
+ */
+#ifndef MALLOGRAPH_AGENT_ACCOUNT_H
+#define MALLOGRAPH_AGENT_ACCOUNT_H
+
+#include "agent/core.h"
+
+/* A block taken out of the shadow. */
+struct taken {
+	uint64_t word; /* 0 = the agent never saw it */
+	uint64_t rest;
+};
+
+/* A call that succeeded: block p of size bytes. */
+void account_allocated(struct thread *t, void *p, size_t size, enum mgl_api api,
+		       const struct unwind_regs *regs);
+void account_failed(struct thread *t, enum mgl_api api);
+
+/* Before the real free. */
+void account_free(struct thread *t, void *p);
+
+/* Around a real realloc: take the block out, then say what became of it. */
+struct taken account_realloc_begin(struct thread *t, void *p);
+/* It failed: the block is the program's still. */
+void account_realloc_failed(struct thread *t, void *p, struct taken old, enum mgl_api api);
+/* realloc(p, 0) freed it. */
+void account_realloc_freed(struct thread *t, void *p, struct taken old);
+void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, size_t size,
+			  enum mgl_api api, const struct unwind_regs *regs);
+
+/* How much of live bytes a thread may hold back, anew: threads or maximum have changed. */
+void account_step_set(struct agent *a);
+
+#endif

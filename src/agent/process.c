@@ -1,0 +1,249 @@
+/*
+ * A process image's recording: its start, its losses, its end.
+ *
+ * The process gate is a word in a wiped page: a child of fork reads 0 there and starts a
+ * ledger of its own at its first hook. It inherits the joined session by its mappings,
+ * covers the parent's extents with private zero pages (an interrupted hook may return into
+ * them), and leaves the parent's private structs where they are.
+ */
+#include <string.h>
+
+#include "agent/core.h"
+#include "agent/environ.h"
+#include "agent/real.h"
+#include "agent/sessionfile.h"
+#include "agent/syscall.h"
+
+#define ARGUMENTS_MAX 65536u
+
+struct agent *agent_current;
+struct mgl_process *agent_process;
+
+static _Atomic uint32_t *process_gate;
+static _Atomic bool process_gate_making;
+static _Atomic uint64_t early_calls;
+
+/* The arguments as the kernel laid them out, for children too. */
+static const char *arguments;
+static size_t arguments_bytes;
+
+static char scratch[4096]; /* for paths; used while a process starts only */
+
+/* ld.so's: where the kernel put argc, the arguments and the environment. */
+extern void *__libc_stack_end;
+
+/* --- losses ------------------------------------------------------------------------- */
+
+void agent_count_loss(enum mgl_loss kind, uint64_t count)
+{
+	if (agent_process)
+		atomic_fetch_add_explicit(&agent_process->losses[kind], count, memory_order_relaxed);
+}
+
+void agent_count_early(void)
+{
+	atomic_fetch_add_explicit(&early_calls, 1, memory_order_relaxed);
+}
+
+void agent_name_loss(struct thread *t, enum mgl_loss kind, const char *detail, size_t bytes)
+{
+	struct mgl_process *p = t->agent->process;
+
+	agent_count_loss(kind, 1);
+	if (atomic_load(&p->loss_detail[kind]) || bytes > sizeof(scratch))
+		return;
+	uint64_t ref = record_blob(t, detail, bytes);
+	uint64_t expected = 0;
+
+	if (ref)
+		atomic_compare_exchange_strong(&p->loss_detail[kind], &expected, ref << 32 | bytes);
+}
+
+void agent_go_inert(enum mgl_inert why)
+{
+	struct mgl_process *p = agent_process;
+	uint32_t none = MGL_INERT_NONE;
+
+	if (!p || !agent_current)
+		return;
+	agent_current->inert = true;
+	if (!atomic_compare_exchange_strong(&p->inert, &none, why))
+		return;
+	p->inert_number = LEDGER_GET(p->next_number);
+	p->inert_ns = agent_now();
+}
+
+/* --- start --------------------------------------------------------------------------- */
+
+static void arguments_find(void)
+{
+	char **argv = (char **)__libc_stack_end + 1;
+	long argc = *(long *)__libc_stack_end;
+
+	if (argc < 1 || !argv[0])
+		return;
+	const char *last = argv[argc - 1];
+	size_t bytes = (size_t)(last - argv[0]) + strlen(last) + 1;
+
+	arguments = argv[0];
+	arguments_bytes = last < argv[0] || bytes > ARGUMENTS_MAX ? strlen(argv[0]) + 1 : bytes;
+}
+
+static uint32_t scratch_blob(struct thread *t, long bytes, uint32_t *recorded)
+{
+	if (bytes <= 0 || (size_t)bytes > sizeof(scratch))
+		return 0;
+	uint32_t ref = record_blob(t, scratch, (size_t)bytes);
+
+	*recorded = ref ? (uint32_t)bytes : 0;
+	return ref;
+}
+
+static void describe(struct thread *t, struct mgl_process *p)
+{
+	const char *allocator = real_facts.malloc_path;
+	const char *own = real_facts.own_malloc_path;
+	long n = sys_readlink("/proc/self/exe", scratch, sizeof(scratch));
+
+	p->exe = scratch_blob(t, n, &p->exe_bytes);
+	n = sys_getcwd(scratch, sizeof(scratch));
+	p->cwd = scratch_blob(t, n - 1, &p->cwd_bytes); /* the kernel counts the NUL */
+	p->argv = record_blob(t, arguments, arguments_bytes);
+	p->argv_bytes = p->argv ? (uint32_t)arguments_bytes : 0;
+	p->allocator = record_blob(t, allocator, strlen(allocator));
+	p->allocator_bytes = p->allocator ? (uint32_t)strlen(allocator) : 0;
+	if (own)
+		agent_name_loss(t, MGL_LOSS_OWN_MALLOC, own, strlen(own));
+}
+
+static struct agent *agent_make(void)
+{
+	struct agent *a = private_alloc(sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->units = private_pages(MGL_MAX_RECORD_UNITS * sizeof(a->units[0]));
+	a->records_size = 1;
+	a->granule_shift = real_facts.glibc_malloc ? 5 : 3;
+	a->pid = sys_getpid();
+	a->serial = atomic_fetch_add(&session_head()->next_process, 1);
+	if (!a->units || !trie_start(a) || !shadow_start(a))
+		return NULL;
+	struct extent *first = session_take_extent(a, MGL_EXTENT_RECORDS, 1);
+
+	if (!first)
+		return NULL;
+	a->records = first;
+	a->process = (struct mgl_process *)(first->base + MGL_PROCESS_OFFSET);
+	return a;
+}
+
+static bool recording_start(enum mgl_how how, uint32_t parent, uint64_t starttime)
+{
+	agent_current = NULL;
+	agent_process = NULL;
+	struct agent *a = agent_make();
+
+	if (!a) {
+		if (session_head())
+			atomic_fetch_add(&session_head()->missed, 1);
+		return false;
+	}
+	struct mgl_process *p = a->process;
+
+	p->serial = a->serial;
+	p->parent = parent;
+	p->how = how;
+	p->pid = a->pid;
+	p->ppid = sys_getppid();
+	p->start_ns = agent_now();
+	p->starttime = starttime;
+	p->granule_shift = a->granule_shift;
+	p->main_thread = (uint32_t)sys_gettid();
+	p->sample_period = 1;
+	p->next_number = 1;
+	agent_current = a;
+	agent_process = p;
+	struct thread *t = thread_make(a, 0);
+
+	if (!t)
+		return false;
+	p->losses[MGL_LOSS_EARLY_CALLS] = atomic_exchange(&early_calls, 0);
+	describe(t, p);
+	module_record_all(t);
+	atomic_thread_fence(memory_order_release);
+	p->magic = MGL_PROCESS_MAGIC;
+	p->state = MGL_STATE_RUNNING;
+	agent_thread = t;
+	gate_set(t, GATE_READY);
+	return true;
+}
+
+static bool first_start(void)
+{
+	arguments_find();
+	if (!real_resolve())
+		return false;
+	environ_scrub(real_agent_path());
+	if (!session_join() || !recording_start(MGL_HOW_ROOT, 0, sessionfile_starttime()))
+		return false;
+	environ_set(ENVIRON_SESSION, sessionfile_path()[0] ? sessionfile_path() : NULL);
+	environ_follow();
+	return true;
+}
+
+static bool child_start(void)
+{
+	uint32_t parent = agent_current->serial;
+
+	agent_process = NULL;
+	if (!session_leave_parent())
+		return false;
+	private_reset();
+	module_reset();
+	return recording_start(MGL_HOW_FORK, parent, 0);
+}
+
+static bool gate_make(void)
+{
+	if (atomic_exchange(&process_gate_making, true))
+		return false;
+	process_gate = private_pages(MGL_PAGE);
+	return process_gate != NULL;
+}
+
+enum process_started process_start(void)
+{
+	uint32_t is = 0;
+
+	if (!process_gate && !gate_make())
+		return PROCESS_BUSY;
+	if (!atomic_compare_exchange_strong(process_gate, &is, PROCESS_BUSY))
+		return (enum process_started)is;
+	/* A child of a process that records nothing records nothing. */
+	static bool started;
+	bool child = started;
+
+	started = true;
+	bool records = child ? agent_current && child_start() : first_start();
+
+	is = records ? PROCESS_RECORDS : PROCESS_STOPPED;
+	atomic_store(process_gate, is);
+	return (enum process_started)is;
+}
+
+__attribute__((constructor)) static void agent_load(void)
+{
+	struct thread *t = thread_enter((uintptr_t)__builtin_dwarf_cfa());
+
+	if (t)
+		thread_leave(t);
+}
+
+__attribute__((destructor)) static void agent_unload(void)
+{
+	struct mgl_process *p = agent_process;
+
+	if (p && agent_current->pid == sys_getpid())
+		p->state = MGL_STATE_FINISHED;
+}

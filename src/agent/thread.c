@@ -1,0 +1,297 @@
+/*
+ * Threads: their structs, gates and slots.
+ *
+ * A gate tells in one load whether a hook may run: see GATE_READY in agent.h. It lies in
+ * pages that fork wipes, GATE_DISTANCE below its struct thread, so that a child finds 0.
+ *
+ * Nesting. A handler that interrupts a hook and allocates finds the gate busy. In phase
+ * AGENT it is given a struct thread and slot of its own (thread.nested); in phase REAL the
+ * call is the real function's own business, or a handler's inside it, and passes through.
+ * A hook that was left by longjmp leaves its gate busy: known by a later hook whose CFA
+ * is at or above the one recorded, since the frame in question is gone by then.
+ *
+ * Slots. Nothing tells the agent of a thread's end. A new thread looks for a slot with its
+ * own name whose owner is dead (tgkill: ESRCH) and adopts it, rows and all.
+ */
+#include <signal.h>
+#include <string.h>
+
+#include "agent/account.h"
+#include "agent/real.h"
+#include "agent/syscall.h"
+
+#define NESTED_MAX      4u
+#define ADOPT_LOOKED_AT 64u
+#define ADOPT_PROBED    8u
+
+/* What a thread has before its first hook: a gate that reads 0. */
+static struct {
+	char gate[GATE_DISTANCE];
+	_Alignas(64) struct thread thread;
+} unborn;
+
+/* And what it has once it is known that nothing is recorded: a gate that says so. */
+static struct {
+	_Atomic uintptr_t gate;
+	char rest[GATE_DISTANCE - sizeof(uintptr_t)];
+	_Alignas(64) struct thread thread;
+} off = {.gate = GATE_OFF};
+
+_Thread_local struct thread *agent_thread = &unborn.thread;
+
+_Static_assert(sizeof(struct thread) <= THREAD_STRIDE, "struct thread fits its stride");
+
+/* --- making ----------------------------------------------------------------------- */
+
+/* Groups of gates (wiped) with their structs behind them (kept). */
+struct group {
+	char gates[GATE_DISTANCE];
+	char threads[GATE_DISTANCE];
+	_Atomic uint32_t used;
+};
+
+static _Atomic(struct group *) group_now;
+
+static struct thread *struct_take(void)
+{
+	struct group *g = atomic_load(&group_now);
+	uint32_t n = g ? atomic_fetch_add(&g->used, 1) : 0;
+
+	if (!g || n >= GATE_GROUP) {
+		/* A race makes two groups, of which one serves a single thread. */
+		g = sys_mmap(NULL, sizeof(*g), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (sys_failed(g))
+			return NULL;
+		sys_madvise(g, sizeof(*g), MADV_NOHUGEPAGE);
+		sys_madvise(g, sizeof(*g), MADV_DONTDUMP);
+		if (sys_madvise(g->gates, sizeof(g->gates), MADV_WIPEONFORK) != 0)
+			return NULL;
+		n = 0;
+		g->used = 1;
+		atomic_store(&group_now, g);
+	}
+	return (struct thread *)(g->threads + (size_t)n * THREAD_STRIDE);
+}
+
+static bool slot_make(struct thread *t, uint32_t level, const char *name)
+{
+	struct mgl_process *p = t->agent->process;
+	struct mgl_slot *slot = record_alloc(t, sizeof(*slot), &t->slot_ref);
+
+	if (!slot)
+		return false;
+	slot->index = atomic_fetch_add(&p->slot_count, 1) + 1;
+	slot->tid = sys_gettid();
+	slot->adopted = 1;
+	slot->level = level;
+	memcpy(slot->name, name, sizeof(slot->name));
+	t->slot = slot;
+	if (slot->index > 1)
+		atomic_store(&t->agent->many, slot->index);
+	account_step_set(t->agent);
+	uint32_t head = atomic_load(&p->slots);
+
+	do {
+		slot->next = head;
+	} while (!atomic_compare_exchange_weak(&p->slots, &head, t->slot_ref));
+	return true;
+}
+
+struct thread *thread_make(struct agent *a, uint32_t level)
+{
+	char name[16] = "";
+	struct thread *t = struct_take();
+
+	if (!t)
+		return NULL;
+	memset(t, 0, sizeof(*t));
+	t->agent = a;
+	t->idle = GATE_READY;
+	t->batch = 1;
+	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)name);
+	if (!slot_make(t, level, name))
+		return NULL;
+	struct thread *head = atomic_load(&a->threads);
+
+	do {
+		t->next = head;
+	} while (!atomic_compare_exchange_weak(&a->threads, &head, t));
+	return t;
+}
+
+/* --- adopting --------------------------------------------------------------------- */
+
+static bool is_dead(const struct thread *t, int32_t tid, int32_t self)
+{
+	return tid == self || sys_tgkill(t->agent->pid, tid, 0) == -3 /* ESRCH */;
+}
+
+static void thread_reset(struct thread *t)
+{
+	t->last_block = 0;
+	t->unwind = NULL;
+	t->slot->adopted++;
+	for (struct thread *n = t->nested; n; n = n->nested) {
+		n->last_block = 0;
+		LEDGER_SET(n->slot->tid, sys_gettid());
+		gate_set(n, GATE_READY);
+	}
+}
+
+/* A dead thread's struct with this name, now ours; NULL = none among those looked at. */
+static struct thread *thread_adopt(struct agent *a, const char *name)
+{
+	int32_t self = sys_gettid();
+	uint32_t probed = 0;
+	struct thread *t = atomic_load(&a->adoption);
+
+	for (uint32_t i = 0; i < ADOPT_LOOKED_AT && probed < ADOPT_PROBED; i++) {
+		t = t && t->next ? t->next : atomic_load(&a->threads);
+		if (!t)
+			return NULL;
+		int32_t tid = LEDGER_GET(t->slot->tid);
+
+		if (t->slot->level || memcmp(t->slot->name, name, sizeof(t->slot->name)) != 0)
+			continue;
+		probed++;
+		if (!is_dead(t, tid, self) ||
+		    !atomic_compare_exchange_strong(&t->slot->tid, &tid, self))
+			continue;
+		thread_reset(t);
+		return t;
+	}
+	atomic_store(&a->adoption, t);
+	return NULL;
+}
+
+/* --- entering --------------------------------------------------------------------- */
+
+static struct thread *thread_start(void)
+{
+	char name[16] = "";
+	struct agent *a = agent_current;
+	struct thread *t;
+
+	if (a->inert)
+		return NULL;
+	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)name);
+	t = thread_adopt(a, name);
+	if (!t)
+		t = thread_make(a, 0);
+	if (t)
+		agent_thread = t;
+	return t;
+}
+
+/* The first hook of a thread, of the process, or of a child of fork. */
+static AGENT_COLD struct thread *thread_first(uintptr_t cfa)
+{
+	uint64_t all = ~UINT64_C(0), before = 0;
+	struct thread *t = NULL;
+
+	if (agent_frozen) {
+		agent_count_early();
+		return NULL;
+	}
+	sys_sigprocmask(SIG_SETMASK, &all, &before);
+	enum process_started started = process_start();
+
+	if (started == PROCESS_RECORDS) {
+		/* The process's first thread was made by its start. */
+		t = atomic_load_explicit(gate_of(agent_thread), memory_order_relaxed) == GATE_READY
+			    ? agent_thread
+			    : thread_start();
+	}
+	if (t)
+		gate_set(t, cfa | GATE_REAL);
+	else if (started == PROCESS_BUSY)
+		agent_count_early();
+	else
+		agent_thread = &off.thread;
+	sys_sigprocmask(SIG_SETMASK, &before, NULL);
+	return t;
+}
+
+static bool on_alternate_stack(void)
+{
+	stack_t now;
+
+	return sys_sigaltstack(NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK);
+}
+
+/* t's hook was left for good: its frame is gone. */
+static bool is_abandoned(uintptr_t gate, uintptr_t cfa)
+{
+	return cfa >= (gate & ~(uintptr_t)15) && !on_alternate_stack();
+}
+
+static struct thread *thread_nested(struct thread *t, uintptr_t cfa)
+{
+	for (uint32_t level = 1; level <= NESTED_MAX; level++) {
+		if (!t->nested)
+			t->nested = thread_make(t->agent, level);
+		t = t->nested;
+		if (!t)
+			return NULL;
+		uintptr_t gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
+
+		if (gate == 0 || gate == GATE_READY || is_abandoned(gate, cfa)) {
+			gate_set(t, cfa | GATE_REAL);
+			return t;
+		}
+		if (gate & (GATE_REAL | GATE_OFF))
+			return NULL;
+	}
+	agent_count_loss(MGL_LOSS_NESTED_CALLS, 1);
+	return NULL;
+}
+
+/* NULL: call the real function and record nothing. */
+AGENT_COLD struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa)
+{
+	uintptr_t gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
+
+	if (!real_resolve())
+		return NULL;
+	if (gate == 0)
+		return thread_first(cfa);
+	if (gate & GATE_OFF)
+		return NULL;
+	if (is_abandoned(gate, cfa)) {
+		agent_count_loss(MGL_LOSS_ABANDONED, 1);
+		gate_set(t, cfa | GATE_REAL);
+		return t;
+	}
+	if (gate & GATE_REAL)
+		return NULL;
+	return thread_nested(t, cfa);
+}
+
+struct thread *thread_enter(uintptr_t cfa)
+{
+	struct thread *t = hook_enter(cfa);
+
+	if (t)
+		gate_set(t, cfa | GATE_AGENT);
+	return t;
+}
+
+void thread_leave(struct thread *t)
+{
+	gate_set(t, t->idle);
+}
+
+void thread_real_begin(struct thread *t)
+{
+	uintptr_t gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
+
+	gate_set(t, (gate & ~(uintptr_t)15) | GATE_REAL);
+}
+
+void thread_real_end(struct thread *t)
+{
+	uintptr_t gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
+
+	gate_set(t, (gate & ~(uintptr_t)15) | GATE_AGENT);
+}
