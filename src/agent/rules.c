@@ -1,0 +1,192 @@
+/*
+ * Packing of rows into rules, and the rule cache: see rules.h.
+ */
+#include "agent/rules.h"
+
+#define FIRST_BITS   10u /* 16 KiB */
+#define LARGEST_BITS 16u
+#define GROWTH_BITS  2u
+
+_Atomic(struct rule_table *) rule_table;
+_Atomic uint32_t rule_generation;
+static _Atomic bool unknown_code; /* a rule of code in no module was stored */
+
+/* --- rows ------------------------------------------------------------------------- */
+
+static bool pack_cfa(uint64_t offset, uint64_t *rule)
+{
+	int64_t units = (int64_t)offset / 8;
+
+	if (offset % 8 || units < -(1 << 19) || units >= 1 << 19)
+		return false;
+	*rule |= ((uint64_t)units & 0xfffff) << RULE_CFA_SHIFT;
+	return true;
+}
+
+static bool pack_save(uint64_t offset, uint64_t *rule)
+{
+	int64_t units = (int64_t)offset / 8 + RULE_SAVE_BIAS;
+
+	if (offset % 8 || units <= 0 || units > 0xfff)
+		return false;
+	*rule |= (uint64_t)units << RULE_SAVE_SHIFT;
+	return true;
+}
+
+static bool evaluate(struct cfi_machine *m, uint64_t expression, uint64_t address,
+		     struct cfi_value *ret)
+{
+	m->symbolic = true;
+	m->known = 1u << CFI_RIP;
+	m->reg[CFI_RIP] = address;
+	return cfi_evaluate(m, expression, NULL, ret);
+}
+
+/* The CFA as register + number or *(register + inner). */
+static bool simplify_cfa(const struct cfi_row *row, uint64_t address, struct cfi_machine *m,
+			 struct cfi_value *ret)
+{
+	if (row->cfa_kind == CFI_REGISTER) {
+		if (row->cfa >= CFI_REGISTERS)
+			return false;
+		*ret = (struct cfi_value){.number = (uint64_t)row->cfa_offset,
+					  .form = CFI_REG_PLUS,
+					  .reg = (uint8_t)row->cfa};
+		return true;
+	}
+	return evaluate(m, row->cfa, address, ret);
+}
+
+/* Kind and CFA into *rule. */
+static bool pack_base(const struct cfi_value *cfa, uint64_t *rule)
+{
+	if (cfa->form == CFI_REG_PLUS && (cfa->reg == CFI_RSP || cfa->reg == CFI_RBP)) {
+		*rule |= cfa->reg == CFI_RSP ? RULE_SP : RULE_BP;
+		return pack_cfa(cfa->number, rule);
+	}
+	if (cfa->form == CFI_MEMORY_PLUS && cfa->reg == CFI_RBP && cfa->number == 0) {
+		*rule |= RULE_DEREF;
+		return pack_cfa((uint64_t)(int64_t)cfa->inner, rule);
+	}
+	return false;
+}
+
+/* Where rbp is saved, relative to what the rule's kind counts from. */
+static bool pack_bp(const struct cfi_row *row, uint64_t address, const struct cfi_value *cfa,
+		    struct cfi_machine *m, uint64_t *rule)
+{
+	struct cfi_value at;
+
+	switch (row->kind[CFI_RBP]) {
+	case CFI_UNSET:
+	case CFI_SAME:
+	case CFI_UNDEFINED:
+		return true;
+	case CFI_OFFSET:
+		return cfa->form == CFI_REG_PLUS && pack_save(row->value[CFI_RBP], rule);
+	case CFI_EXPRESSION:
+		if (!evaluate(m, row->value[CFI_RBP], address, &at) || at.form != CFI_REG_PLUS ||
+		    at.reg != cfa->reg)
+			return false;
+		if (cfa->form == CFI_REG_PLUS)
+			at.number -= cfa->number;
+		return pack_save(at.number, rule);
+	default:
+		return false;
+	}
+}
+
+uint64_t rule_of_row(const struct cfi_row *row, uint64_t address, uint32_t where,
+		     struct cfi_machine *machine)
+{
+	uint64_t rule = rule_plain(RULE_MISS, where);
+	struct cfi_value cfa;
+
+	if (row->kind[CFI_RIP] == CFI_UNDEFINED)
+		return rule_plain(RULE_END, where);
+	if (row->kind[CFI_RIP] == CFI_OFFSET && row->value[CFI_RIP] == (uint64_t)-8 &&
+	    row->kind[CFI_RSP] == CFI_UNSET && simplify_cfa(row, address, machine, &cfa) &&
+	    pack_base(&cfa, &rule) && pack_bp(row, address, &cfa, machine, &rule))
+		return rule;
+	return rule_plain(RULE_FULL, where);
+}
+
+/* --- the cache -------------------------------------------------------------------- */
+
+static struct rule_table *table_make(uint32_t bits)
+{
+	struct rule_table *table =
+		private_pages(sizeof(*table) + (sizeof(table->entry[0]) << bits));
+
+	if (table)
+		table->bits = bits;
+	return table;
+}
+
+static size_t table_bytes(const struct rule_table *table)
+{
+	return sizeof(*table) + (sizeof(table->entry[0]) << table->bits);
+}
+
+/* A loser of the race gives its table back. The old one stays: others may be in it. */
+static struct rule_table *table_replace(struct rule_table *old, uint32_t bits)
+{
+	struct rule_table *table = table_make(bits);
+
+	if (!table)
+		return old;
+	if (atomic_compare_exchange_strong(&rule_table, &old, table))
+		return table;
+	private_pages_free(table, table_bytes(table));
+	return old;
+}
+
+struct rule_table *rules_table(void)
+{
+	struct rule_table *table = atomic_load_explicit(&rule_table, memory_order_acquire);
+
+	return AGENT_LIKELY(table) ? table : table_replace(NULL, FIRST_BITS);
+}
+
+void rules_store(uint64_t key, uint64_t rule)
+{
+	struct rule_table *table = rules_table();
+
+	if (!table || key >> 48 != (uint16_t)atomic_load(&rule_generation))
+		return;
+	uint64_t at = (key ^ key >> table->bits) & ((UINT64_C(1) << table->bits) - 1);
+	struct rule_entry *e = &table->entry[at];
+	bool taken = atomic_load_explicit(&e->rule, memory_order_relaxed) != 0;
+
+	atomic_store_explicit(&e->check, key ^ rule * RULE_MIX, memory_order_relaxed);
+	atomic_store_explicit(&e->rule, rule, memory_order_relaxed);
+	if ((rule_where(rule) & MGL_NODE_MODULE_MASK) == 0)
+		atomic_store_explicit(&unknown_code, true, memory_order_relaxed);
+	if (taken && table->bits < LARGEST_BITS &&
+	    atomic_fetch_add_explicit(&table->evicted, 1, memory_order_relaxed) ==
+		    (1u << table->bits) / 2)
+		table_replace(table, table->bits + GROWTH_BITS);
+}
+
+void rules_flush(void)
+{
+	uint32_t generation = atomic_fetch_add(&rule_generation, 1) + 1;
+	struct rule_table *table = atomic_load(&rule_table);
+
+	atomic_store(&unknown_code, false);
+	if (table)
+		atomic_store(&table->evicted, 0);
+	/* Keys carry 16 bits of it: before they come round again, nothing old may be left. */
+	if ((uint16_t)generation != 0 || !table)
+		return;
+	for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++)
+		atomic_store_explicit(&table->entry[i].rule, 0, memory_order_relaxed);
+}
+
+void rules_flush_unknown(void)
+{
+	if (atomic_load(&unknown_code))
+		rules_flush();
+}
+
+void rules_reset(void) { atomic_store(&rule_table, NULL); }
