@@ -18,28 +18,25 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 void cfree(void *block);
 
 /* The body of a function that returns a block of size bytes or NULL. */
-#define ALLOCATION(call, size, api)                                                                \
-	do {                                                                                       \
-		struct thread *t = hook_enter(CFA);                                                \
-		void *made = (call);                                                               \
-                                                                                                   \
-		if (AGENT_UNLIKELY(!t))                                                            \
-			return made;                                                               \
-		hook_phase(t, CFA, GATE_AGENT);                                                    \
-		if (AGENT_LIKELY(made != NULL)) {                                                  \
-			REGS(regs);                                                                \
-			account_allocated(t, made, (size), (api), &regs);                         \
-		} else {                                                                           \
-			account_failed(t, (api));                                                  \
-		}                                                                                  \
-		hook_leave(t);                                                                     \
-		return made;                                                                       \
+#define ALLOCATION(call, size, api)                                       \
+	do {                                                              \
+		struct thread *t = hook_enter(CFA);                       \
+		void *made = (call);                                      \
+                                                                          \
+		if (AGENT_UNLIKELY(!t))                                   \
+			return made;                                      \
+		hook_phase(t, CFA, GATE_AGENT);                           \
+		if (AGENT_LIKELY(made != NULL)) {                         \
+			REGS(regs);                                       \
+			account_allocated(t, made, (size), (api), &regs); \
+		} else {                                                  \
+			account_failed(t, (api));                         \
+		}                                                         \
+		hook_leave(t);                                            \
+		return made;                                              \
 	} while (0)
 
-AGENT_EXPORT void *malloc(size_t size)
-{
-	ALLOCATION(real.malloc(size), size, MGL_API_MALLOC);
-}
+AGENT_EXPORT void *malloc(size_t size) { ALLOCATION(real.malloc(size), size, MGL_API_MALLOC); }
 
 AGENT_EXPORT void *calloc(size_t count, size_t size)
 {
@@ -56,15 +53,9 @@ AGENT_EXPORT void *aligned_alloc(size_t alignment, size_t size)
 	ALLOCATION(real.aligned_alloc(alignment, size), size, MGL_API_ALIGNED_ALLOC);
 }
 
-AGENT_EXPORT void *valloc(size_t size)
-{
-	ALLOCATION(real.valloc(size), size, MGL_API_VALLOC);
-}
+AGENT_EXPORT void *valloc(size_t size) { ALLOCATION(real.valloc(size), size, MGL_API_VALLOC); }
 
-AGENT_EXPORT void *pvalloc(size_t size)
-{
-	ALLOCATION(real.pvalloc(size), size, MGL_API_PVALLOC);
-}
+AGENT_EXPORT void *pvalloc(size_t size) { ALLOCATION(real.pvalloc(size), size, MGL_API_PVALLOC); }
 
 AGENT_EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 {
@@ -86,31 +77,25 @@ AGENT_EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 
 /* --- free --------------------------------------------------------------------------- */
 
-#define RELEASE(block, call)                                                                       \
-	do {                                                                                       \
-		if (!(block))                                                                      \
-			return;                                                                    \
-		struct thread *t = hook_enter(CFA);                                                \
-                                                                                                   \
-		if (AGENT_LIKELY(t != NULL)) {                                                     \
-			hook_phase(t, CFA, GATE_AGENT);                                            \
-			account_free(t, (block));                                                  \
-			hook_phase(t, CFA, GATE_REAL);                                             \
-		}                                                                                  \
-		(call);                                                                            \
-		if (AGENT_LIKELY(t != NULL))                                                       \
-			hook_leave(t);                                                             \
+#define RELEASE(block, call)                            \
+	do {                                            \
+		if (!(block))                           \
+			return;                         \
+		struct thread *t = hook_enter(CFA);     \
+                                                        \
+		if (AGENT_LIKELY(t != NULL)) {          \
+			hook_phase(t, CFA, GATE_AGENT); \
+			account_free(t, (block));       \
+			hook_phase(t, CFA, GATE_REAL);  \
+		}                                       \
+		(call);                                 \
+		if (AGENT_LIKELY(t != NULL))            \
+			hook_leave(t);                  \
 	} while (0)
 
-AGENT_EXPORT void free(void *block)
-{
-	RELEASE(block, real.free(block));
-}
+AGENT_EXPORT void free(void *block) { RELEASE(block, real.free(block)); }
 
-AGENT_EXPORT void cfree(void *block)
-{
-	RELEASE(block, real.cfree(block));
-}
+AGENT_EXPORT void cfree(void *block) { RELEASE(block, real.cfree(block)); }
 
 AGENT_EXPORT void free_sized(void *block, size_t size)
 {
@@ -125,35 +110,35 @@ AGENT_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 /* --- realloc ------------------------------------------------------------------------ */
 
 /* realloc(p, 0) may free and return NULL, which only errno tells from a failure. */
-#define REALLOCATION(block, size, call, api)                                                       \
-	do {                                                                                       \
-		struct thread *t = hook_enter(CFA);                                                \
-                                                                                                   \
-		if (AGENT_UNLIKELY(!t))                                                            \
-			return (call);                                                             \
-		hook_phase(t, CFA, GATE_AGENT);                                                    \
-		struct taken old = account_realloc_begin(t, (block));                              \
-		int before = errno;                                                                \
-                                                                                                   \
-		errno = 0;                                                                         \
-		hook_phase(t, CFA, GATE_REAL);                                                     \
-		void *moved = (call);                                                              \
-                                                                                                   \
-		hook_phase(t, CFA, GATE_AGENT);                                                    \
-		bool failed = !moved && ((size) != 0 || errno == ENOMEM);                          \
-                                                                                                   \
-		if (errno == 0)                                                                    \
-			errno = before;                                                            \
-		if (AGENT_LIKELY(moved != NULL)) {                                                 \
-			REGS(regs);                                                                \
-			account_realloc_done(t, (block), old, moved, (size), (api), &regs);        \
-		} else if (failed) {                                                               \
-			account_realloc_failed(t, (block), old, (api));                            \
-		} else {                                                                           \
-			account_realloc_freed(t, (block), old);                                    \
-		}                                                                                  \
-		hook_leave(t);                                                                     \
-		return moved;                                                                      \
+#define REALLOCATION(block, size, call, api)                                                \
+	do {                                                                                \
+		struct thread *t = hook_enter(CFA);                                         \
+                                                                                            \
+		if (AGENT_UNLIKELY(!t))                                                     \
+			return (call);                                                      \
+		hook_phase(t, CFA, GATE_AGENT);                                             \
+		struct taken old = account_realloc_begin(t, (block));                       \
+		int before = errno;                                                         \
+                                                                                            \
+		errno = 0;                                                                  \
+		hook_phase(t, CFA, GATE_REAL);                                              \
+		void *moved = (call);                                                       \
+                                                                                            \
+		hook_phase(t, CFA, GATE_AGENT);                                             \
+		bool failed = !moved && ((size) != 0 || errno == ENOMEM);                   \
+                                                                                            \
+		if (errno == 0)                                                             \
+			errno = before;                                                     \
+		if (AGENT_LIKELY(moved != NULL)) {                                          \
+			REGS(regs);                                                         \
+			account_realloc_done(t, (block), old, moved, (size), (api), &regs); \
+		} else if (failed) {                                                        \
+			account_realloc_failed(t, (block), old, (api));                     \
+		} else {                                                                    \
+			account_realloc_freed(t, (block), old);                             \
+		}                                                                           \
+		hook_leave(t);                                                              \
+		return moved;                                                               \
 	} while (0)
 
 AGENT_EXPORT void *realloc(void *block, size_t size)

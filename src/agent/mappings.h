@@ -20,7 +20,7 @@ struct mapping_table {
 };
 
 /* What was taken out, to put back. */
-#define MAPPINGS_REMOVED 16u
+#define MAPPINGS_REMOVED 8u
 struct mappings_removed {
 	uint64_t bytes;
 	uint32_t count;

@@ -5,7 +5,7 @@
 #include "agent/image.h"
 
 /* Modules opened together that are searched; the rest is reached in list order. */
-#define SCOPE_MAX  48u
+#define SCOPE_MAX  32u
 #define ANCESTRY   16
 #define NEEDED_MAX 256u
 

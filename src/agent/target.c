@@ -1,0 +1,194 @@
+#include "agent/target.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/core.h"
+#include "agent/seccomp.h"
+#include "agent/syscall.h"
+
+#define LOADER        "ld-linux-x86-64.so.2"
+#define HEAD_BYTES    2048u
+#define MAX_SCRIPTS   4 /* an interpreter may be a script: the kernel's own limit */
+#define DEFAULT_PATHS "/bin:/usr/bin"
+
+enum kind { KIND_LOADS, KIND_REFUSES, KIND_SCRIPT };
+
+/* The two halves of the room. */
+struct room {
+	char path[PATH_MAX];
+	unsigned char head[HEAD_BYTES];
+};
+_Static_assert(sizeof(struct room) <= TARGET_ROOM, "room");
+
+static long read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	return sys_call6(SYS_pread64, fd, (long)to, (long)bytes, (long)offset, 0, 0);
+}
+
+static bool is_loader(const char *path, size_t n)
+{
+	const size_t length = sizeof(LOADER) - 1;
+
+	return n >= length && memcmp(path + n - length, LOADER, length) == 0 &&
+	       (n == length || path[n - length - 1] == '/');
+}
+
+/* Whether the loader would run in secure mode, which ignores LD_PRELOAD. */
+static bool changes_ids(int fd, const struct stat *st)
+{
+	uint32_t uid = (uint32_t)sys_call3(SYS_geteuid, 0, 0, 0);
+	uint32_t gid = (uint32_t)sys_call3(SYS_getegid, 0, 0, 0);
+
+	if ((st->st_mode & S_ISUID) && st->st_uid != uid)
+		return true;
+	if ((st->st_mode & S_ISGID) && (st->st_mode & S_IXGRP) && st->st_gid != gid)
+		return true;
+	/* An inherited filter lets the loader's calls pass, but not surely this one. */
+	return uid != 0 && sys_prctl(PR_GET_SECCOMP, 0) == 0 &&
+	       sys_call6(SYS_fgetxattr, fd, (long)"security.capability", 0, 0, 0, 0) > 0;
+}
+
+/* PT_INTERP's path against the loader the agent needs. */
+static enum kind interpreter_kind(int fd, const Elf64_Phdr *ph, struct room *room)
+{
+	char *name = room->path;
+	size_t n = ph->p_filesz < sizeof(room->path) ? ph->p_filesz : sizeof(room->path);
+	long got = read_at(fd, name, n, ph->p_offset);
+
+	if (got <= 0)
+		return KIND_LOADS;
+	return is_loader(name, strnlen(name, (size_t)got)) ? KIND_LOADS : KIND_REFUSES;
+}
+
+static enum kind elf_kind(int fd, struct room *room, size_t n)
+{
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph;
+
+	if (n < sizeof(eh))
+		return KIND_REFUSES;
+	memcpy(&eh, room->head, sizeof(eh));
+	if (eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_machine != EM_X86_64 ||
+	    eh.e_phentsize != sizeof(ph))
+		return KIND_REFUSES;
+	for (unsigned i = 0; i < eh.e_phnum; i++) {
+		if (read_at(fd, &ph, sizeof(ph), eh.e_phoff + i * sizeof(ph)) != sizeof(ph))
+			break;
+		if (ph.p_type == PT_INTERP)
+			return interpreter_kind(fd, &ph, room);
+	}
+	return KIND_REFUSES;
+}
+
+/* "#! interpreter argument": the interpreter goes to room->path. */
+static enum kind script_kind(struct room *room, size_t n)
+{
+	const char *s = (const char *)room->head + 2, *stop = (const char *)room->head + n;
+	const char *from;
+
+	while (s < stop && (*s == ' ' || *s == '\t'))
+		s++;
+	for (from = s; s < stop && *s && !strchr(" \t\n", *s); s++)
+		;
+	if (s == from || (size_t)(s - from) >= sizeof(room->path))
+		return KIND_LOADS;
+	memmove(room->path, from, (size_t)(s - from));
+	room->path[s - from] = 0;
+	return KIND_SCRIPT;
+}
+
+static enum kind file_kind(int fd, const char *path, struct room *room)
+{
+	struct stat st;
+	long n;
+
+	if (sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return KIND_LOADS;
+	n = read_at(fd, room->head, sizeof(room->head), 0);
+	if (n >= 2 && room->head[0] == '#' && room->head[1] == '!')
+		return script_kind(room, (size_t)n);
+	if (n < SELFMAG || memcmp(room->head, ELFMAG, SELFMAG) != 0)
+		return KIND_LOADS; /* a shell's, or none at all */
+	if (changes_ids(fd, &st))
+		return KIND_REFUSES;
+	if (is_loader(path, strlen(path)))
+		return KIND_LOADS;
+	return elf_kind(fd, room, (size_t)n);
+}
+
+/* The file itself, and the interpreters it leads to. */
+static bool loads(int dir, const char *path, int flags, struct room *room)
+{
+	enum kind kind = KIND_SCRIPT;
+
+	for (int n = 0; kind == KIND_SCRIPT && n <= MAX_SCRIPTS; n++) {
+		/* Never blocks on a FIFO, never becomes the terminal of a session. */
+		int how = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+			  (flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0);
+		int fd;
+
+		if (*path == 0 && (flags & AT_EMPTY_PATH))
+			return file_kind(dir, path, room) != KIND_REFUSES;
+		fd = (int)sys_call6(SYS_openat, dir, (long)path, how, 0, 0, 0);
+		if (fd < 0)
+			return true;
+		kind = file_kind(fd, path, room);
+		sys_close(fd);
+		dir = AT_FDCWD;
+		flags = 0;
+		path = room->path;
+	}
+	return kind != KIND_REFUSES;
+}
+
+static const char *search_list(void)
+{
+	for (char **e = environ; e && *e; e++) {
+		if (strncmp(*e, "PATH=", 5) == 0)
+			return *e + 5;
+	}
+	return DEFAULT_PATHS;
+}
+
+/* The first directory of PATH that has the program: what execvp would start. */
+static bool search_path(const char *name, struct room *room)
+{
+	size_t length = strlen(name);
+
+	for (const char *p = search_list();; p++) {
+		size_t n = strcspn(p, ":");
+
+		if (n + 1 + length < sizeof(room->path)) {
+			memcpy(room->path, p, n);
+			room->path[n] = '/';
+			memcpy(room->path + n + (n > 0), name, length + 1);
+			if (sys_call3(SYS_access, (long)room->path, X_OK, 0) == 0)
+				return true;
+		}
+		p += n;
+		if (*p == 0)
+			return false;
+	}
+}
+
+bool target_loads_agent(int dir, const char *path, int flags, bool search, void *memory)
+{
+	struct room *room = memory;
+
+	/* Under a filter of the program's, looking could be forbidden at the price of death. */
+	if (!path || agent_frozen || agent_filtered)
+		return true;
+	if (search && *path && !strchr(path, '/')) {
+		if (!search_path(path, room))
+			return true;
+		path = room->path;
+	}
+	return loads(dir, path, flags, room);
+}
