@@ -5,6 +5,8 @@
  * back if the call fails. A call made inside another hook (an allocator's own) is not
  * counted: thread_enter() gives none there.
  */
+#undef _FILE_OFFSET_BITS /* with 64, mmap is another name for mmap64 */
+
 #include <stdarg.h>
 #include <sys/mman.h>
 
