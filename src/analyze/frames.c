@@ -72,7 +72,7 @@ struct frame_key {
 };
 
 /* How a frame was found does not make it another one. */
-#define SAME_FLAGS (MGL_NODE_EXACT | MGL_NODE_CUT)
+#define SAME_FLAGS (ANALYZE_FRAME_EXACT | ANALYZE_FRAME_CUT)
 
 static bool same_frame(void *context, uint32_t position)
 {
@@ -121,6 +121,13 @@ void naming_deinit(struct naming *naming)
 	map_u64_free(&naming->nodes);
 }
 
+static uint32_t frame_flags(uint32_t node_flags)
+{
+	return (node_flags & MGL_NODE_EXACT ? ANALYZE_FRAME_EXACT : 0) |
+	       (node_flags & MGL_NODE_FP ? ANALYZE_FRAME_FP : 0) |
+	       (node_flags & MGL_NODE_CUT ? ANALYZE_FRAME_CUT : 0);
+}
+
 /* The frame of one node whose parent's is known. */
 static struct error *name_node(struct naming *naming, const struct ledger_node *node,
 			       uint32_t parent, uint32_t *ret)
@@ -131,7 +138,7 @@ static struct error *name_node(struct naming *naming, const struct ledger_node *
 		.parent = parent,
 		.module = naming->modules[node->module],
 		.offset = node->pc,
-		.flags = node->flags,
+		.flags = frame_flags(node->flags),
 		.depth = builder->frames.items[parent].depth + 1,
 	};
 

@@ -48,6 +48,7 @@ struct error *analyze_model_load(struct ledger_reader *reader, struct analyze_mo
 	map_index_free(&builder.frame_index);
 	map_index_free(&builder.module_index);
 	vector_free(&builder.sizes);
+	vector_free(&builder.sums);
 	model->processes = builder.processes;
 	model->process_count = builder.processes ? builder.process_count : 0;
 	model->sites = builder.sites.items;

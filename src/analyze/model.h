@@ -69,12 +69,18 @@ struct analyze_module {
 	uint32_t flags; /* enum mgl_module_flags */
 };
 
+enum analyze_frame_flags {
+	ANALYZE_FRAME_EXACT = 1, /* offset is the instruction's own, not a return address */
+	ANALYZE_FRAME_FP = 2,    /* found by frame pointer */
+	ANALYZE_FRAME_CUT = 4,   /* no frame: outer ones are missing here */
+};
+
 /* A frame below its parent's; [0] of the array stands for "no frame". */
 struct analyze_frame {
 	uint32_t parent; /* place of the outer frame; 0 = outermost */
 	uint32_t module; /* place; 0 = none, and offset is the address itself */
 	uint64_t offset; /* pc as captured − load bias */
-	uint32_t flags;  /* MGL_NODE_EXACT, _FP; _CUT: no frame, outer ones are missing */
+	uint32_t flags;  /* enum analyze_frame_flags */
 	uint32_t depth;  /* frames from here to the outermost */
 };
 

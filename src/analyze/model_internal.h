@@ -13,12 +13,23 @@ struct site_size {
 	uint64_t allocations;
 };
 
+/* Sums that may be negative in a single row, or in a damaged ledger. */
+struct site_sums {
+	int64_t live_blocks;
+	int64_t live_bytes;
+	int64_t live_blocks_low;
+	int64_t live_bytes_low;
+	int64_t peak_blocks;
+	int64_t peak_bytes;
+};
+
 /* A model under way: arrays that still grow, and the indexes that find equals. */
 struct builder {
 	struct ledger_reader *reader;
 	struct analyze_process *processes;
 	size_t process_count;
 	VECTOR(struct analyze_site) sites;
+	VECTOR(struct site_sums) sums; /* parallel to sites */
 	VECTOR(struct site_size) sizes;
 	VECTOR(struct analyze_frame) frames;
 	VECTOR(struct analyze_module) modules;

@@ -3,22 +3,11 @@
 
 #include <string.h>
 
-/* Sums that may be negative in a single row, or in a damaged ledger. */
-struct sums {
-	int64_t live_blocks;
-	int64_t live_bytes;
-	int64_t live_blocks_low;
-	int64_t live_bytes_low;
-	int64_t peak_blocks;
-	int64_t peak_bytes;
-};
-
 struct loading {
 	struct builder *builder;
 	size_t process;
-	size_t first;             /* the process's sites begin here */
-	VECTOR(struct sums) sums; /* parallel to them */
-	struct sums total;
+	size_t first; /* the process's sites begin here */
+	struct site_sums total;
 	bool exact;
 	uint64_t damage;
 };
@@ -57,7 +46,7 @@ static struct error *site_of(struct loading *loading, uint32_t frame, uint8_t ap
 							 .frame = frame,
 							 .api = api,
 						 })));
-		TRY(vector_push(&loading->sums, (struct sums){0}));
+		TRY(vector_push(&builder->sums, (struct site_sums){0}));
 		TRY(map_index_add(&builder->site_index, hash, at));
 	}
 	*ret = at;
@@ -103,7 +92,8 @@ static struct error *add_size(struct builder *builder, uint32_t site, uint32_t s
 /* Sums wrap rather than overflow: what a damaged file adds up to is nobody's truth. */
 static void add_signed(int64_t *sum, uint64_t value) { *sum = (int64_t)((uint64_t)*sum + value); }
 
-static void add_row(struct analyze_counts *counts, struct sums *sums, const struct ledger_row *row)
+static void add_row(struct analyze_counts *counts, struct site_sums *sums,
+		    const struct ledger_row *row)
 {
 	counts->allocations += row->allocs;
 	counts->frees += row->frees;
@@ -130,7 +120,8 @@ static uint64_t clamp(struct loading *loading, int64_t value)
 	return 0;
 }
 
-static void settle(struct loading *loading, struct analyze_counts *counts, const struct sums *sums)
+static void settle(struct loading *loading, struct analyze_counts *counts,
+		   const struct site_sums *sums)
 {
 	counts->live_blocks = clamp(loading, sums->live_blocks);
 	counts->live_bytes = clamp(loading, sums->live_bytes);
@@ -156,13 +147,11 @@ static struct error *load_rows(struct loading *loading, struct naming *naming,
 		TRY(naming_frame(naming, row->node, &frame));
 		TRY(site_of(loading, frame, row->api, &site));
 		TRY(add_size(builder, site, row->size_class, row->allocs));
-		add_row(&builder->sites.items[site].counts,
-			&loading->sums.items[site - loading->first], row);
+		add_row(&builder->sites.items[site].counts, &builder->sums.items[site], row);
 		add_row(total, &loading->total, row);
 	}
 	for (size_t i = loading->first; i < builder->sites.count; i++)
-		settle(loading, &builder->sites.items[i].counts,
-		       &loading->sums.items[i - loading->first]);
+		settle(loading, &builder->sites.items[i].counts, &builder->sums.items[i]);
 	settle(loading, total, &loading->total);
 	return NULL;
 }
@@ -184,7 +173,6 @@ struct error *sites_load(struct builder *builder, size_t process, uint64_t *dama
 		error = load_rows(&loading, &naming, &rows);
 	*damage = loading.damage + naming.damage;
 	naming_deinit(&naming);
-	vector_free(&loading.sums);
 	ledger_rows_free(&rows);
 	return error;
 }

@@ -81,7 +81,12 @@ char *units_format_duration(char buffer[UNITS_BYTES], uint64_t ns)
 	uint64_t hundredths = (ns + 5000000) / 10000000;
 	uint64_t seconds = (ns + 500000000) / 1000000000;
 
-	if (hundredths < 6000)
+	if (ns < 9950000)
+		snprintf(buffer, UNITS_BYTES, "%u.%u ms", (unsigned int)((ns + 50000) / 1000000),
+			 (unsigned int)((ns + 50000) / 100000 % 10));
+	else if (ns < 99500000)
+		snprintf(buffer, UNITS_BYTES, "%u ms", (unsigned int)((ns + 500000) / 1000000));
+	else if (hundredths < 6000)
 		snprintf(buffer, UNITS_BYTES, "%u.%02u s", (unsigned int)(hundredths / 100),
 			 (unsigned int)(hundredths % 100));
 	else if (seconds < 3600)

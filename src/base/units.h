@@ -20,7 +20,7 @@ char *units_format_size(char buffer[UNITS_BYTES], uint64_t bytes);
 char *units_format_count(char buffer[UNITS_BYTES], uint64_t count);
 /* From a million on in three digits: "1.70 M", "12.3 G"; below as units_format_count(). */
 char *units_format_short(char buffer[UNITS_BYTES], uint64_t count);
-/* "0.41 s", "2 min 3 s", "1 h 2 min". */
+/* "1.5 ms", "48 ms", "0.41 s", "2 min 3 s", "1 h 2 min". */
 char *units_format_duration(char buffer[UNITS_BYTES], uint64_t ns);
 
 /* "64M", "1.5G", "4096", "10kB"; no sign, no space, nothing behind. */

@@ -45,14 +45,6 @@ static void put_program(struct strbuf *out, const struct analyze_process *proces
 	strbuf_append(out, is_complete(process) ? ", complete\n\n" : ", not complete\n\n");
 }
 
-static void put_blocks(struct strbuf *out, uint64_t blocks)
-{
-	char number[UNITS_BYTES];
-
-	strbuf_printf(out, "%s %s", units_format_short(number, blocks),
-		      blocks == 1 ? "block" : "blocks");
-}
-
 static void put_peak(struct strbuf *out, const struct analyze_process *process)
 {
 	char text[UNITS_BYTES];
@@ -65,7 +57,7 @@ static void put_peak(struct strbuf *out, const struct analyze_process *process)
 	if (process->peak_time_ns != ANALYZE_UNKNOWN)
 		strbuf_printf(out, "at %s ", units_format_duration(text, process->peak_time_ns));
 	strbuf_append(out, "in ");
-	put_blocks(out, process->counts.peak_blocks);
+	report_put_blocks(out, process->counts.peak_blocks);
 	if (process->rss_peak != ANALYZE_UNKNOWN) {
 		size_t column = out->length - start;
 		size_t gap = column + 2 < RSS_COLUMN ? RSS_COLUMN - column : 2;
@@ -89,12 +81,12 @@ static void put_live(struct strbuf *out, const struct analyze_process *process)
 
 	strbuf_printf(out, "  %-10s" VALUE_COLUMN "  in ", running ? "LIVE NOW" : "AT END",
 		      units_format_size(text, counts->live_bytes));
-	put_blocks(out, counts->live_blocks);
+	report_put_blocks(out, counts->live_blocks);
 	if (running && (counts->live_bytes_low != counts->live_bytes ||
 			counts->live_blocks_low != counts->live_blocks)) {
 		strbuf_printf(out, ", at least %s in ",
 			      units_format_size(text, counts->live_bytes_low));
-		put_blocks(out, counts->live_blocks_low);
+		report_put_blocks(out, counts->live_blocks_low);
 	}
 	if (!running && counts->live_blocks == 0 && counts->allocations)
 		strbuf_append(out, ": everything was freed");

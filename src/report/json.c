@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "ledger/layout.h"
 #include "report/words.h"
 
 static void put_name(struct strbuf *out, const char *name)
@@ -142,7 +141,7 @@ static void put_frame(struct strbuf *out, const struct analyze_model *model,
 	put_string(out, "line", NULL);
 	put_string(out, "column", NULL);
 	put_text(out, "module", &model->modules[frame->module].path);
-	if (frame->flags & MGL_NODE_CUT)
+	if (frame->flags & ANALYZE_FRAME_CUT)
 		put_string(out, "offset", NULL);
 	else
 		put_count(out, "offset", frame->offset);

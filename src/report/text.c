@@ -47,22 +47,18 @@ static void put_processes(struct strbuf *out, const struct analyze_model *model,
 
 static void put_counts(struct strbuf *out, const struct analyze_counts *counts)
 {
-	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	char number[UNITS_BYTES];
 
-	report_put_plural(&text, counts->allocations, "allocation", "allocations");
-	strbuf_printf(&text, ", %s; ", units_format_size(number, counts->allocated_bytes));
-	strbuf_printf(&text, "peak %s in ", units_format_size(number, counts->peak_bytes));
-	report_put_plural(&text, counts->peak_blocks, "block", "blocks");
-	strbuf_printf(&text, "; live %s in ", units_format_size(number, counts->live_bytes));
-	report_put_plural(&text, counts->live_blocks, "block", "blocks");
-	strbuf_printf(&text, "; %s temporary", units_format_count(number, counts->temporary));
-	if (text.failed) {
-		out->failed = true;
-		return;
-	}
 	strbuf_append(out, "     ");
-	report_put_wrapped(out, text.text, 5);
+	report_put_plural(out, counts->allocations, "allocation", "allocations");
+	if (counts->temporary)
+		strbuf_printf(out, " (%s temporary)",
+			      units_format_count(number, counts->temporary));
+	strbuf_printf(out, ", %s\n     ", units_format_size(number, counts->allocated_bytes));
+	strbuf_printf(out, "peak %s in ", units_format_size(number, counts->peak_bytes));
+	report_put_blocks(out, counts->peak_blocks);
+	strbuf_printf(out, "; live %s in ", units_format_size(number, counts->live_bytes));
+	report_put_blocks(out, counts->live_blocks);
 	strbuf_append_char(out, '\n');
 }
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include "base/units.h"
-#include "ledger/layout.h"
 
 struct error *report_flush(struct strbuf *text, FILE *out)
 {
@@ -77,6 +76,14 @@ void report_put_plural(struct strbuf *out, uint64_t count, const char *one, cons
 	char number[UNITS_BYTES];
 
 	strbuf_printf(out, "%s %s", units_format_count(number, count), count == 1 ? one : many);
+}
+
+void report_put_blocks(struct strbuf *out, uint64_t blocks)
+{
+	char number[UNITS_BYTES];
+
+	strbuf_printf(out, "%s %s", units_format_short(number, blocks),
+		      blocks == 1 ? "block" : "blocks");
 }
 
 void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole)
@@ -179,7 +186,7 @@ void report_put_frame(struct strbuf *out, const struct analyze_model *model, uin
 
 	if (frame == 0)
 		strbuf_append(out, "[stack not known]");
-	else if (f->flags & MGL_NODE_CUT)
+	else if (f->flags & ANALYZE_FRAME_CUT)
 		strbuf_append(out, "[cut: outer frames not known]");
 	else if (f->module == 0)
 		strbuf_printf(out, "0x%" PRIx64, f->offset);

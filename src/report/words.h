@@ -28,6 +28,8 @@ struct analyze_text report_base_name(const struct analyze_text *path);
 
 /* "1 thread", "2 threads": the count grouped in threes. */
 void report_put_plural(struct strbuf *out, uint64_t count, const char *one, const char *many);
+/* "1 block", "1.70 M blocks" */
+void report_put_blocks(struct strbuf *out, uint64_t blocks);
 /* 94.3: part of whole in percent with one decimal ("0.0" of nothing). */
 void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole);
 /* As one would type it, quoted where a shell needs it, cut to columns by " ...". */

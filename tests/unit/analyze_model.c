@@ -134,7 +134,7 @@ static void test_stacks_without_agent_cut_and_unknown(void **state)
 
 	frame = &model->frames[find_site(model, MGL_API_NEW, 3)->frame];
 	assert_int_equal(frame->offset, 0x2000);
-	assert_true(model->frames[frame->parent].flags & MGL_NODE_CUT);
+	assert_true(model->frames[frame->parent].flags & ANALYZE_FRAME_CUT);
 	assert_int_equal(find_site(model, MGL_API_MALLOC, 1)->frame, 0);
 	analyze_model_free(model);
 	writer_end(&writer);

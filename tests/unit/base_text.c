@@ -48,6 +48,11 @@ static void test_counts_and_times_print(void **state)
 	assert_string_equal(units_format_short(buffer, 1702745), "1.70 M");
 	assert_string_equal(units_format_short(buffer, 999999999), "1.00 G");
 	assert_string_equal(units_format_short(buffer, UINT64_MAX), "18.4 E");
+	assert_string_equal(units_format_duration(buffer, 1500000), "1.5 ms");
+	assert_string_equal(units_format_duration(buffer, 9949999), "9.9 ms");
+	assert_string_equal(units_format_duration(buffer, 9950000), "10 ms");
+	assert_string_equal(units_format_duration(buffer, 99499999), "99 ms");
+	assert_string_equal(units_format_duration(buffer, 99500000), "0.10 s");
 	assert_string_equal(units_format_duration(buffer, 412345678), "0.41 s");
 	assert_string_equal(units_format_duration(buffer, UINT64_C(123000000000)), "2 min 3 s");
 	assert_string_equal(units_format_duration(buffer, UINT64_C(3720000000000)), "1 h 2 min");
