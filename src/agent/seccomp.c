@@ -17,7 +17,7 @@ _Atomic bool agent_filtered;
 
 /* Filters look at flags and sizes: calls as the agent makes them, the pointers made up. */
 #define PLACE   0x7f5500000000u
-#define NOWHERE (uint64_t) - 1
+#define NOWHERE UINT64_MAX
 struct call {
 	int number;
 	uint64_t arguments[6];
