@@ -61,8 +61,7 @@ static struct error *add_losses(struct analyze_process *process, const struct le
 		if (from->losses[i].count)
 			TRY(process_add_loss(process, loss_kinds[i] ? loss_kinds[i] : "unknown",
 					     from->losses[i].count, &from->losses[i].detail));
-	/* A process that execs is inside that call's hook for good. */
-	if (process->end == ANALYZE_RUNNING || process->end == ANALYZE_EXECED)
+	if (process->end == ANALYZE_RUNNING)
 		return NULL;
 	for (size_t i = 0; i < from->slot_count; i++)
 		unfinished += from->slots[i].unfinished;
@@ -71,13 +70,19 @@ static struct error *add_losses(struct analyze_process *process, const struct le
 	return NULL;
 }
 
-/* Whether the process that began at starttime is there and not a zombie. */
-static bool is_alive(int32_t pid, uint64_t starttime)
+static uint64_t clock_now(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* State and field 22 of /proc/PID/stat; false = there is no such process. */
+static bool stat_read(int32_t pid, char *state, uint64_t *starttime)
 {
 	char path[32], text[1024];
 
-	if (pid <= 0 || starttime == 0)
-		return false;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 
 	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -91,27 +96,45 @@ static bool is_alive(int32_t pid, uint64_t starttime)
 	text[count] = '\0';
 
 	/* The name may hold anything; the fields begin after its last parenthesis. */
-	char state;
-	uint64_t started;
 	const char *fields = strrchr(text, ')');
 
 	return fields &&
 	       sscanf(fields,
 		      ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
 		      "%*s %" SCNu64,
-		      &state, &started) == 2 &&
-	       state != 'Z' && state != 'X' && started == starttime;
+		      state, starttime) == 2;
 }
 
-static uint64_t now(void)
+/* A child of fork does not know its starttime. The pid is still its own if whoever has it
+ * began before the ledger did, in this boot. */
+static bool began_before(uint64_t starttime, const struct ledger_process *from,
+			 const struct ledger_session *session)
 {
-	struct timespec time;
+	uint64_t monotonic = clock_now(CLOCK_MONOTONIC);
+	uint64_t asleep = clock_now(CLOCK_BOOTTIME) - monotonic;
+	int64_t boot = (int64_t)(clock_now(CLOCK_REALTIME) - monotonic);
+	int64_t session_boot = (int64_t)(session->start_unix_ns - session->start_ns);
+	uint64_t tick = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+	return llabs(boot - session_boot) < 60000000000 &&
+	       starttime * tick < from->start_ns + asleep + tick;
 }
 
-static void set_end(struct analyze_process *process, const struct ledger_process *from)
+/* Whether the process is there, and not as a zombie. */
+static bool is_alive(const struct ledger_process *from, const struct ledger_session *session)
+{
+	uint64_t starttime;
+	char state;
+
+	if (from->pid <= 0 || !stat_read(from->pid, &state, &starttime) || state == 'Z' ||
+	    state == 'X')
+		return false;
+	return from->starttime ? starttime == from->starttime
+			       : began_before(starttime, from, session);
+}
+
+static void set_end(struct analyze_process *process, const struct ledger_process *from,
+		    const struct ledger_session *session)
 {
 	uint64_t stop = from->end_ns;
 
@@ -136,9 +159,9 @@ static void set_end(struct analyze_process *process, const struct ledger_process
 		break;
 	case MGL_END_NONE:
 	default:
-		if (is_alive(from->pid, from->starttime)) {
+		if (is_alive(from, session)) {
 			process->end = ANALYZE_RUNNING;
-			stop = now();
+			stop = clock_now(CLOCK_MONOTONIC);
 		} else if (from->state == MGL_STATE_FINISHED) {
 			process->end = ANALYZE_EXITED;
 		} else if (from->state == MGL_STATE_EXECING) {
@@ -180,7 +203,7 @@ static struct error *set_parent(struct builder *builder, size_t at, struct map_u
 		const struct ledger_process *earlier =
 			ledger_reader_process(builder->reader, *before);
 
-		if (earlier->starttime == from->starttime) {
+		if (earlier->starttime == from->starttime || earlier->starttime == 0) {
 			process->how = ANALYZE_EXEC;
 			parent = before;
 			set_execed(&builder->processes[*before], earlier, from);
@@ -230,7 +253,7 @@ static struct error *load_all(struct builder *builder, struct map_u64 *by_pid,
 		const struct ledger_process *from = ledger_reader_process(builder->reader, i);
 
 		set_figures(process, from, session);
-		set_end(process, from);
+		set_end(process, from, session);
 		TRY(analyze_text_copy(&process->exe, &from->exe));
 		TRY(analyze_text_copy(&process->argv, &from->argv));
 		TRY(set_parent(builder, i, by_pid, by_serial));

@@ -210,7 +210,7 @@ typedef struct error *ledger_block_visit(void *context, const struct ledger_bloc
 struct error *ledger_blocks_walk(struct ledger_reader *reader, size_t process,
 				 ledger_block_visit *visit, void *context) ERROR_MUST_CHECK;
 
-/* When allocation number was taken, between the known times around it; 0 = not known. */
+/* When allocation number was taken, from the known times around it; 0 = not known. */
 uint64_t ledger_time_of(const struct ledger_process *process, uint64_t number);
 
 /* NULL, or an error if the file was cut short while it was read: what was returned since

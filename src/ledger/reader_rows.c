@@ -90,7 +90,8 @@ static struct error *find_rows(struct reading *reading, uint32_t source)
 			reader_record_at(reading->reader, reading->process, ref, sizeof(*record));
 
 		if (!record || ref & ((1u << ROW_REF_SHIFT) - 1) ||
-		    READ_ONCE(record->slot) != of->ref || ledger_rows_find(reading->rows, ref)) {
+		    READ_ONCE(record->slot) != of->ref || READ_ONCE(record->self) != ref ||
+		    ledger_rows_find(reading->rows, ref)) {
 			reader_process_damage(reading->process, "a list of rows");
 			break;
 		}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define MAX_PATH_BYTES 4096u
+#define BATCH_NUMBERS  64u                /* a thread takes as many at once at most */
 #define MAX_THREADS    UINT32_C(0x400000) /* the kernel's own limit */
 
 static void copy_thread_name(char *to, const char *from, size_t size)
@@ -221,8 +222,10 @@ uint64_t ledger_time_of(const struct ledger_process *process, uint64_t number)
 
 	if (low)
 		before = times[low - 1];
-	if (times[low].ns < before.ns)
-		return times[low].ns;
+	/* Within a batch, time is when the batch was taken: its rest may come much later.
+	 * Entries further apart are those of a thinned table. */
+	if (times[low].ns < before.ns || times[low].number - before.number <= BATCH_NUMBERS)
+		return before.ns;
 
 	double part =
 		(double)(number - before.number) / (double)(times[low].number - before.number);

@@ -215,7 +215,7 @@ static const struct loss_words loss_words[] = {
 	 false},
 	{"unshadowed", "block whose free cannot be told", "blocks whose free cannot be told",
 	 false},
-	{"unrecorded", "allocation after recording stopped", "allocations after recording stopped",
+	{"unrecorded", "call that could not be entered", "calls that could not be entered",
 	 false},
 	{"mappings_full", "mapping beyond the table", "mappings beyond the table", false},
 	{"own_malloc", "allocator of the program's own, which nothing sees",

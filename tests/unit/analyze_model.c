@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -54,7 +55,7 @@ static void test_totals(void **state)
 	assert_int_equal(p->failed, 2);
 	assert_int_equal(p->unknown_frees, 3);
 	assert_int_equal(p->threads, 2);
-	assert_int_equal(p->peak_time_ns, 1500000);
+	assert_int_equal(p->peak_time_ns, 1000000);
 	assert_int_equal(p->rss_peak, 12345678);
 	assert_int_equal(p->duration_ns, 1310000000);
 	assert_int_equal(p->end, ANALYZE_EXITED);
@@ -238,6 +239,22 @@ static void test_running(void **state)
 	assert_int_equal(model->processes[0].end, ANALYZE_RUNNING);
 	analyze_model_free(model);
 	p->header->starttime++; /* another process that had this pid */
+	model = load(&writer);
+	assert_int_equal(model->processes[0].end, ANALYZE_LOST);
+	analyze_model_free(model);
+	/* A child of fork does not know its own. */
+	struct timespec monotonic, real;
+
+	clock_gettime(CLOCK_MONOTONIC, &monotonic);
+	clock_gettime(CLOCK_REALTIME, &real);
+	p->header->starttime = 0;
+	p->header->start_ns = writer.session->start_ns =
+		(uint64_t)monotonic.tv_sec * 1000000000 + (uint64_t)monotonic.tv_nsec;
+	writer.session->start_unix_ns = (uint64_t)real.tv_sec * 1000000000 + (uint64_t)real.tv_nsec;
+	model = load(&writer);
+	assert_int_equal(model->processes[0].end, ANALYZE_RUNNING);
+	analyze_model_free(model);
+	p->header->start_ns = 1; /* before this process began */
 	model = load(&writer);
 	assert_int_equal(model->processes[0].end, ANALYZE_LOST);
 	analyze_model_free(model);

@@ -76,8 +76,8 @@ static void test_time(void **state)
 	const struct ledger_process *p = ledger_reader_process(reader, 0);
 
 	assert_int_equal(ledger_time_of(p, 10), p->start_ns + 1000000);
-	assert_int_equal(ledger_time_of(p, 15), p->start_ns + 1500000);
-	assert_int_equal(ledger_time_of(p, 5), p->start_ns + 500000);
+	assert_int_equal(ledger_time_of(p, 19), p->start_ns + 1000000);
+	assert_int_equal(ledger_time_of(p, 5), p->start_ns);
 	assert_int_equal(ledger_time_of(p, 1000), p->start_ns + 2000000);
 	assert_int_equal(ledger_time_of(p, 0), 0);
 	assert_int_equal(ledger_time_of(ledger_reader_process(reader, 1), 5), 0);
@@ -96,13 +96,15 @@ static void test_time_table_drops_what_is_out_of_order(void **state)
 	for (uint64_t i = 3; i <= 1000; i++)
 		writer_time(p, i * 10, p->header->start_ns + i * 1000000);
 	writer_time(p, 500, p->header->start_ns + UINT64_C(2000000000));
-	writer_time(p, 20000, p->header->start_ns + UINT64_C(3000000000));
+	writer_time(p, 20000, p->header->start_ns + UINT64_C(11000000000));
 	struct ledger_reader *reader = open_writer(&writer);
 	const struct ledger_process *read = ledger_reader_process(reader, 0);
 
 	assert_int_equal(read->time_count, 1001);
-	assert_int_equal(ledger_time_of(read, 7775), read->start_ns + UINT64_C(777500000));
-	assert_int_equal(ledger_time_of(read, 20001), read->start_ns + UINT64_C(3000000000));
+	assert_int_equal(ledger_time_of(read, 7775), read->start_ns + UINT64_C(777000000));
+	/* A thinned table: between its entries time is taken to be even. */
+	assert_int_equal(ledger_time_of(read, 15000), read->start_ns + UINT64_C(6000000000));
+	assert_int_equal(ledger_time_of(read, 20001), read->start_ns + UINT64_C(11000000000));
 	ledger_reader_close(reader);
 	writer_end(&writer);
 }

@@ -202,6 +202,7 @@ struct mgl_row *writer_row(struct writer_process *p, struct mgl_slot *slot, uint
 	row->size_class = (uint8_t)mgl_size_class(size);
 	row->api = api;
 	row->slot = slot_ref;
+	row->self = ref;
 	row->next = slot->rows;
 	slot->rows = ref;
 	if (ret_ref)

@@ -69,7 +69,7 @@ static const char sample_summary[] =
 	"mallograph: sample -x 'two words'\n"
 	"            pid 4711, exit 3, 1.31 s, 2 threads, not complete\n"
 	"\n"
-	"  PEAK         4.9 KiB  at 1.5 ms in 9 blocks           RSS peak 11.8 MiB\n"
+	"  PEAK         4.9 KiB  at 1.0 ms in 9 blocks           RSS peak 11.8 MiB\n"
 	"  AT END        54 KiB  in 8 blocks\n"
 	"  ALLOCATED  17 times, 103 KiB; 1 temporary (5.9 %); 2 failed\n"
 	"  NOT SEEN   2 libraries opened with RTLD_DEEPBIND, which call malloc unseen\n"
@@ -280,7 +280,7 @@ static const char sample_json_process[] =
 	"\"end\": {\"kind\": \"exit\", \"code\": 3}, \"start_s\": 0.001000000, "
 	"\"duration_s\": 1.310000000, \"allocations\": 17, \"frees\": 9, \"failed\": 2, "
 	"\"unknown_frees\": 3, \"allocated_bytes\": 105237, \"peak_bytes\": 5000, "
-	"\"peak_blocks\": 9, \"peak_time_s\": 0.001500000, \"peak_error_bytes\": 0, "
+	"\"peak_blocks\": 9, \"peak_time_s\": 0.001000000, \"peak_error_bytes\": 0, "
 	"\"live_blocks\": 8, \"live_bytes\": 54800, \"temporary\": 1, \"threads\": 2, "
 	"\"mapped_bytes\": 0, \"rss_peak_bytes\": 12345678, \"ledger_bytes\": ";
 
