@@ -1,4 +1,5 @@
-#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -111,23 +112,20 @@ static struct error *parse(char **argv, bool is_run, struct request *request)
 /* Said before the program runs, not after. */
 static struct error *check_summary(const char *path)
 {
-	CLEANUP_FREE char *directory = strdup(path);
+	char directory[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+	int errnum = 0;
 
-	if (!directory)
-		return error_no_memory();
-	if (access(path, F_OK) == 0) {
-		if (access(path, W_OK) == 0)
-			return NULL;
-		return error_create_system(errno, path, "cannot write the summary");
-	}
-	char *slash = strrchr(directory, '/');
-
-	if (slash)
-		slash[1] = '\0';
-	if (*path == '\0' || access(slash ? directory : ".", W_OK | X_OK) != 0)
-		return error_create_system(*path ? errno : ENOENT, path,
-					   "cannot write the summary");
-	return NULL;
+	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		 slash ? path : ".");
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		errnum = EISDIR;
+	else if (access(path, W_OK) != 0 && (errno != ENOENT || *path == '\0'))
+		errnum = errno;
+	else if (access(path, F_OK) != 0 && access(directory, W_OK | X_OK) != 0)
+		errnum = errno;
+	return errnum ? error_create_system(errnum, path, "cannot write the summary") : NULL;
 }
 
 static struct error *print_totals(const struct collect_run *run, FILE *out)
@@ -197,9 +195,10 @@ static void print_outcome(const struct collect_run *run, const struct request *r
 	if (!request->quiet)
 		print_summary(run, request);
 	if (run->recorded == 0)
-		cli_note("nothing was recorded: the agent did not start in %s; "
-			 "MALLOGRAPH_LOG=debug tells more",
-			 run->program.image);
+		cli_note(
+			"nothing was recorded: %s ended before the agent could start, or its loader "
+			"ignored LD_PRELOAD",
+			run->program.image);
 	if (run->unsaved) {
 		cli_error_print(run->unsaved);
 		cli_note("the recording is kept in memory: mallograph recover saves it from %s",

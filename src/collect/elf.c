@@ -202,7 +202,7 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 	if (fstat(fd, &st) != 0)
 		return error_create_system(errno, path, "cannot read the program");
 	image.bytes = st.st_size > 0 ? (uint64_t)st.st_size : 0;
-	if (!read_at(&image, 0, image.header.e_ident, EI_NIDENT) ||
+	if (!read_at(&image, 0, image.header.e_ident, SELFMAG) ||
 	    memcmp(image.header.e_ident, ELFMAG, SELFMAG) != 0)
 		return NULL;
 

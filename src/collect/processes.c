@@ -48,6 +48,9 @@ struct error *collect_processes_read(int fd, const char *path, struct collect_pr
 	return NULL;
 }
 
+/* 0 is one that its agent could not find out. */
+static bool same_start(uint64_t a, uint64_t b) { return a == b || a == 0 || b == 0; }
+
 /* What an exec made of the process, if it made one. */
 static const struct collect_process *successor(const struct collect_processes *processes,
 					       const struct collect_process *process)
@@ -57,7 +60,8 @@ static const struct collect_process *successor(const struct collect_processes *p
 	for (size_t i = 0; i < processes->list.count; i++) {
 		const struct collect_process *other = &processes->list.items[i];
 
-		if (other->pid == process->pid && other->starttime == process->starttime &&
+		if (other->pid == process->pid &&
+		    same_start(other->starttime, process->starttime) &&
 		    other->serial > process->serial && (!next || other->serial < next->serial))
 			next = other;
 	}
@@ -68,7 +72,7 @@ static bool is_alive(const struct collect_process *process)
 {
 	uint64_t starttime = collect_process_starttime(process->pid);
 
-	return starttime != 0 && (process->starttime == 0 || process->starttime == starttime);
+	return starttime != 0 && same_start(process->starttime, starttime);
 }
 
 size_t collect_processes_live(const struct collect_processes *processes)

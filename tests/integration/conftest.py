@@ -2,6 +2,9 @@
 
 import os
 import pathlib
+import shutil
+import subprocess
+import tempfile
 
 import pytest
 
@@ -37,3 +40,45 @@ def agent(build):
 def program(build):
     """program(name): a program of tests/programs."""
     return lambda name: build / "tests" / "programs" / name
+
+
+@pytest.fixture(scope="session")
+def cc(tmp_path_factory):
+    """cc(name, source, *flags): a small C program, compiled once."""
+    directory = tmp_path_factory.mktemp("cc")
+
+    def compile_one(name, source, *flags):
+        path = directory / name
+        if not path.exists():
+            (directory / f"{name}.c").write_text(source)
+            subprocess.run(
+                ["cc", "-g", "-D_GNU_SOURCE", "-o", path, directory / f"{name}.c", *flags],
+                check=True,
+            )
+        return path
+
+    return compile_one
+
+
+@pytest.fixture
+def runtime():
+    """A session directory of the test's own: XDG_RUNTIME_DIR, in shared memory."""
+    path = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def run(mallograph, runtime, tmp_path):
+    """run(*words, before=[], **subprocess.run's): the tool in tmp_path; bytes unless text=True."""
+
+    def run_tool(*words, env=None, **options):
+        options.setdefault("cwd", tmp_path)
+        options.setdefault("timeout", 60)
+        return subprocess.run(
+            [*options.pop("before", []), mallograph, *words], capture_output=True,
+            env={**(os.environ if env is None else env), "XDG_RUNTIME_DIR": str(runtime)},
+            **options,
+        )
+
+    return run_tool
