@@ -102,9 +102,9 @@ bool stack_read(struct stack_map *m, uint64_t at, uint64_t *ret)
 	if (last < at)
 		return false;
 	if (!at_home(m, at) || !at_home(m, last)) {
-		if (m->proven != page_of(at) && !stack_probe(at))
+		if (m->proven != (page_of(at) | 1) && !stack_probe(at))
 			return false;
-		m->proven = page_of(at);
+		m->proven = page_of(at) | 1;
 		if (page_of(last) != page_of(at) && !stack_probe(last))
 			return false;
 	}

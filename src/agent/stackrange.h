@@ -18,7 +18,7 @@
 struct stack_map {
 	uint64_t home_low, home_high; /* readable from low to high − 1 */
 	uint64_t from;   /* elsewhere: where the run of proven pages the walk is in starts */
-	uint64_t proven; /* page stack_read() proved last in this walk, 0 = none */
+	uint64_t proven; /* page stack_read() proved last in this walk | 1; 0 = none */
 	uint64_t thread; /* the thread pointer this map was made for */
 };
 
