@@ -141,7 +141,9 @@ bool object_find(uint64_t address, struct object *ret)
 	if (find_object) {
 		if (find_object((void *)(uintptr_t)address, &f) != 0)
 			return false;
-		object_fill(f.map, ret);
+		/* Of an object with gaps between its segments this is one segment's range. */
+		if (object_of_map(f.map, ret))
+			return address >= ret->start && address < ret->stop;
 		ret->start = address_of(f.start);
 		ret->stop = address_of(f.stop);
 		return true;
@@ -247,8 +249,9 @@ bool object_image(const struct object *o, struct object_image *ret)
 		const Elf64_Phdr *p = &h.at[i];
 		uint64_t at = o->bias + p->p_vaddr;
 
+		/* The largest one: linkers may give .init and .plt a segment of their own. */
 		if (p->p_type == PT_LOAD && (p->p_flags & (PF_R | PF_X)) == (PF_R | PF_X) &&
-		    ret->text == 0) {
+		    p->p_filesz > ret->text_stop - ret->text) {
 			ret->text = at;
 			ret->text_stop = at + p->p_filesz;
 		} else if (p->p_type == PT_NOTE && ret->build_id_bytes == 0 &&
