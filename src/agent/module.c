@@ -33,7 +33,16 @@ static uint64_t name_hash(const char *name)
 
 static bool same_place(const struct module *m, const struct object *o)
 {
-	return m->start == o->start && m->stop == o->stop && m->dynamic == o->dynamic;
+	return m->bias == o->bias && m->dynamic == o->dynamic;
+}
+
+bool module_is_text(const struct module *m, uint64_t address, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < MODULE_TEXTS; i++) {
+		if (address >= m->text[i].start && address < m->text[i].stop)
+			return m->text[i].stop - address >= bytes;
+	}
+	return false;
 }
 
 static void module_drop(struct module *m, uintptr_t map)
@@ -77,8 +86,8 @@ static const struct module *module_revive(const struct candidate *c)
 	for (; image->build_id_bytes >= 8 && m; m = m->next) {
 		uintptr_t unloaded = 0;
 
-		if (!same_place(m, &c->object) || m->name_hash != c->name_hash ||
-		    m->build_id_bytes != image->build_id_bytes ||
+		if (!same_place(m, &c->object) || m->stop != image->stop ||
+		    m->name_hash != c->name_hash || m->build_id_bytes != image->build_id_bytes ||
 		    memcmp(m->build_id, image->build_id, image->build_id_bytes) != 0 ||
 		    !atomic_compare_exchange_strong(&m->map, &unloaded, c->object.map))
 			continue;
@@ -96,13 +105,12 @@ static struct module *module_make(struct thread *t, const struct candidate *c, u
 
 	if (!r)
 		return NULL;
-	m->start = r->start = o->start;
-	m->stop = r->stop = o->stop;
+	m->start = r->start = c->image.start;
+	m->stop = r->stop = c->image.stop;
 	m->bias = r->bias = o->bias;
 	m->dynamic = o->dynamic;
 	m->cfi = c->image.cfi;
-	m->text = c->image.text;
-	m->text_stop = c->image.text_stop;
+	memcpy(m->text, c->image.text, sizeof(m->text));
 	m->name_hash = c->name_hash;
 	m->build_id_bytes = r->build_id_bytes = c->image.build_id_bytes;
 	memcpy(m->build_id, c->image.build_id, sizeof(m->build_id));

@@ -13,17 +13,25 @@
 
 /* What the dynamic linker says of the object that holds an address. */
 struct object {
-	uint64_t start, stop;
-	uintptr_t map; /* its struct link_map, which tells it from others at the same place */
+	uint64_t start, stop; /* of one segment where there are gaps between them */
+	uintptr_t map;        /* its struct link_map, which tells it from others at its place */
 	uint64_t bias;
 	uint64_t dynamic;
 	const char *name;
 };
 
+#define MODULE_TEXTS 4u
+
+/* A readable, executable segment; 0, 0 = none. */
+struct text_range {
+	uint64_t start, stop;
+};
+
 /* What its ELF headers say, in memory addresses. */
 struct object_image {
+	uint64_t start, stop; /* over all segments */
 	struct cfi_section cfi;
-	uint64_t text, text_stop; /* the first readable, executable segment */
+	struct text_range text[MODULE_TEXTS];
 	uint8_t build_id[32];
 	uint32_t build_id_bytes;
 };
@@ -35,7 +43,7 @@ struct module {
 	uint64_t bias;
 	uint64_t dynamic;
 	struct cfi_section cfi;
-	uint64_t text, text_stop;
+	struct text_range text[MODULE_TEXTS];
 	uint32_t index;
 	uint32_t where; /* index and RULE_HIDDEN */
 	uint64_t name_hash;
@@ -46,6 +54,8 @@ struct module {
 
 /* The module that maps this address now, recorded at first sight; NULL = none. */
 const struct module *module_find(struct thread *t, uint64_t address);
+/* Whether all these bytes of it are code. */
+bool module_is_text(const struct module *m, uint64_t address, uint64_t bytes);
 
 /* --- module_object.c ---------------------------------------------------------------- */
 

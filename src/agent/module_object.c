@@ -62,13 +62,6 @@ static bool image_headers(uint64_t start, struct headers *ret)
 	return true;
 }
 
-static bool object_headers(const struct object *o, struct headers *ret)
-{
-	if (!object_is_program(o))
-		return image_headers(o->start, ret);
-	return auxv_headers(ret) && address_of(ret->at) - o->start < o->stop - o->start;
-}
-
 /* Address range over all segments. */
 static bool extent_of(const struct headers *h, uint64_t bias, uint64_t *start, uint64_t *stop)
 {
@@ -175,6 +168,17 @@ bool object_next(uintptr_t *cursor, struct object *ret)
 	return false;
 }
 
+static bool object_headers(const struct object *o, struct headers *ret)
+{
+	struct object first;
+
+	if (object_is_program(o))
+		return auxv_headers(ret);
+	if (image_headers(o->start, ret))
+		return true;
+	return object_find(o->bias, &first) && first.map == o->map && image_headers(o->bias, ret);
+}
+
 /* --- ELF images ------------------------------------------------------------------------- */
 
 /* Whether [at, at + bytes) lies in the file's part of a readable segment. */
@@ -243,17 +247,18 @@ bool object_image(const struct object *o, struct object_image *ret)
 	uint64_t low, high;
 
 	*ret = (struct object_image){0};
-	if (!object_headers(o, &h))
+	uint32_t texts = 0;
+
+	if (!object_headers(o, &h) || !extent_of(&h, o->bias, &ret->start, &ret->stop))
 		return false;
 	for (uint32_t i = 0; i < h.count; i++) {
 		const Elf64_Phdr *p = &h.at[i];
 		uint64_t at = o->bias + p->p_vaddr;
 
 		/* The largest one: linkers may give .init and .plt a segment of their own. */
-		if (p->p_type == PT_LOAD && (p->p_flags & (PF_R | PF_X)) == (PF_R | PF_X) &&
-		    p->p_filesz > ret->text_stop - ret->text) {
-			ret->text = at;
-			ret->text_stop = at + p->p_filesz;
+		if (p->p_type == PT_LOAD && (p->p_flags & (PF_R | PF_X)) == (PF_R | PF_X)) {
+			if (texts < MODULE_TEXTS)
+				ret->text[texts++] = (struct text_range){at, at + p->p_filesz};
 		} else if (p->p_type == PT_NOTE && ret->build_id_bytes == 0 &&
 			   segment_of(&h, o->bias, at, p->p_memsz, &low, &high)) {
 			read_build_id((const uint8_t *)(uintptr_t)at,

@@ -8,7 +8,9 @@
 
 #include "agent/core.h"
 
-#define RED_ZONE 128u
+#define RED_ZONE         128u
+#define MADE_CODE_BYTES  (UINT64_C(256) << 20) /* a code cache */
+#define MADE_FRAME_BYTES (UINT64_C(64) << 10)
 
 static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
 
@@ -37,6 +39,16 @@ static enum unwind_step step_signal(struct unwind_state *u, struct unwind_cursor
 	return UNWIND_ON;
 }
 
+/* Interpreters push return addresses and jump. Such a one is believed where it leads from
+ * made code to made code near by, along a chain of frame pointers. */
+static bool is_made_chain(const struct unwind_cursor *c, uint64_t pc, uint32_t where,
+			  uint64_t next_bp)
+{
+	return !(where & MGL_NODE_MODULE_MASK) &&
+	       pc - c->pc + MADE_CODE_BYTES < 2 * MADE_CODE_BYTES && next_bp > c->bp &&
+	       next_bp % 8 == 0 && next_bp - c->bp < MADE_FRAME_BYTES;
+}
+
 /* Code without CFI: the frame pointer, if rbp is one. From here on the walk is a guess. */
 static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state *u,
 					   struct unwind_cursor *c, uint32_t where,
@@ -59,7 +71,9 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 
 	if (!rule)
 		rule = unwind_rule(t, u, pc - 1, generation);
-	if (rule_kind(rule) == RULE_NO_CODE || !(rule_where(rule) & RULE_AFTER_CALL))
+	if (rule_kind(rule) == RULE_NO_CODE ||
+	    (!(rule_where(rule) & RULE_AFTER_CALL) &&
+	     !is_made_chain(c, pc, where | rule_where(rule), load(bp))))
 		return UNWIND_CUT;
 	c->pc = pc;
 	c->sp = bp + 16;

@@ -15,7 +15,7 @@ bool unwind_is_sigreturn(const struct module *m, uint64_t pc)
 	static const uint8_t narrow[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
 	const void *code = (const void *)(uintptr_t)pc;
 
-	if (pc < m->text || pc >= m->text_stop || m->text_stop - pc < sizeof(wide))
+	if (!module_is_text(m, pc, sizeof(wide)))
 		return false;
 	return memcmp(code, wide, sizeof(wide)) == 0 || memcmp(code, narrow, sizeof(narrow)) == 0;
 }
@@ -39,10 +39,10 @@ static bool ends_call(uint64_t last)
 
 static uint64_t module_rule(const struct module *m, struct unwind_state *u, uint64_t address)
 {
-	bool in_text = address >= m->text + LONGEST_CALL && address < m->text_stop;
+	bool in_text = module_is_text(m, address, 1);
 	uint32_t where = m->where;
 
-	if (in_text && ends_call(address))
+	if (module_is_text(m, address - LONGEST_CALL, LONGEST_CALL + 1) && ends_call(address))
 		where |= RULE_AFTER_CALL;
 	if (unwind_is_sigreturn(m, address + 1))
 		return rule_plain(RULE_SIGNAL, where);
