@@ -66,6 +66,8 @@ struct analyze_text report_base_name(const struct analyze_text *path)
 {
 	size_t start = path->length;
 
+	if (start == 0)
+		return *path;
 	while (start && path->bytes[start - 1] != '/')
 		start--;
 	return (struct analyze_text){.bytes = path->bytes + start, .length = path->length - start};

@@ -1,0 +1,17 @@
+/*
+ * A fuzz input is a sparse file in short: its size in pages (u32), then patches of
+ * {offset (u32), count (u16), count bytes}, little-endian, later ones over earlier ones.
+ * What does not fit in IMAGE_PAGES is ignored, so that any bytes are an input.
+ */
+#ifndef MALLOGRAPH_TESTS_IMAGE_H
+#define MALLOGRAPH_TESTS_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define IMAGE_PAGE_BYTES 4096u
+#define IMAGE_PAGES      8192u /* 32 MiB */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif
