@@ -22,10 +22,24 @@ uint64_t clock_ns(int clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Where the clock stands for good, or 0 while it runs. */
+static _Atomic uint64_t stopped;
+
 uint64_t agent_now(void)
 {
-	return clock_ns(CLOCK_MONOTONIC);
+	uint64_t at = LEDGER_GET(stopped);
+
+	return at ? at : clock_ns(CLOCK_MONOTONIC);
 }
+
+bool clock_stop(void)
+{
+	uint64_t runs = 0;
+
+	return atomic_compare_exchange_strong(&stopped, &runs, agent_now());
+}
+
+void clock_resume(void) { LEDGER_SET(stopped, 0); }
 
 bool number_refill(struct thread *t)
 {
@@ -105,7 +119,8 @@ static void time_append(struct thread *t, uint64_t number, uint64_t ns)
 	struct mgl_time *before = n ? entry_at(t, n - 1) : NULL;
 	struct mgl_time *entry = entry_at(t, n);
 
-	if (!entry || (before && (LEDGER_GET(before->number) >= number || LEDGER_GET(before->ns) > ns)))
+	if (!entry ||
+	    (before && (LEDGER_GET(before->number) >= number || LEDGER_GET(before->ns) > ns)))
 		return;
 	LEDGER_SET(entry->number, number);
 	LEDGER_SET(entry->ns, ns);

@@ -113,6 +113,9 @@ bool trie_start(struct agent *a);
 
 /* clock is a CLOCK_… of clock_gettime(2). */
 uint64_t clock_ns(int clock);
+/* While reading it would be punished: agent_now() stands still. false: it did already. */
+bool clock_stop(void);
+void clock_resume(void);
 /* Takes a batch of allocation numbers and looks at the control page. false: record no
  * allocation now. */
 bool number_refill(struct thread *t);

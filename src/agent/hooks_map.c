@@ -68,7 +68,7 @@ static void take_range(struct thread *t, uint64_t start, uint64_t bytes,
 {
 	struct mapping_table table = table_of(t);
 
-	removed->bytes = removed->count = removed->lost = 0;
+	*removed = (struct mappings_removed){.count = 0};
 	if (!table.entries || bytes == 0 || start + bytes < start)
 		return;
 	mappings_remove(table, start, bytes, removed);
@@ -81,6 +81,8 @@ static void put_back(struct thread *t, const struct mappings_removed *removed)
 {
 	for (uint32_t i = 0; i < removed->count; i++)
 		enter_range(t, removed->pieces[i].start, removed->pieces[i].bytes);
+	if (removed->forgotten)
+		agent_count_loss(MGL_LOSS_MAPPINGS_FULL, removed->forgotten);
 }
 
 /* --- the calls ------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /*
  * prctl and syscall, for seccomp's sake: from the moment a filter (or strict mode) would
- * forbid what the agent does to grow, it lives on populated space alone.
+ * forbid what the agent does to grow, it lives on populated space alone, and without a
+ * clock where that is taken too.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -19,12 +20,6 @@ long hooks_syscall_judge(long number, long a, long b, long c, long d, long e, lo
 extern long (*hooks_syscall_real)(long, ...);
 long (*hooks_syscall_real)(long, ...);
 
-/* Whether a request to install is one the agent outlives as it is. */
-static bool is_harmless(unsigned long operation, const void *filter)
-{
-	return operation == SECCOMP_SET_MODE_FILTER && seccomp_allows(filter);
-}
-
 /* While system calls are still allowed. */
 static void freeze(void)
 {
@@ -37,15 +32,21 @@ static void freeze(void)
 	agent_frozen = true;
 }
 
-/* Around the real call, which may refuse. */
+/* What was done before the real call, which may refuse. */
 struct request {
 	bool freezes;
+	bool stops_clock;
 };
 
+/* Strict mode takes the processor's clock away as well as the system's. */
 static struct request before(unsigned long operation, const void *filter)
 {
+	bool strict = operation == SECCOMP_SET_MODE_STRICT;
 	int saved = errno;
-	struct request r = {!agent_frozen && !is_harmless(operation, filter)};
+	struct request r = {
+		.freezes = !agent_frozen && (strict || !seccomp_allows(filter)),
+		.stops_clock = (strict || !seccomp_allows_clock(filter)) && clock_stop(),
+	};
 
 	if (r.freezes)
 		freeze();
@@ -55,12 +56,27 @@ static struct request before(unsigned long operation, const void *filter)
 
 static void after(const struct request *r, bool installed)
 {
-	if (installed)
+	if (installed) {
 		agent_filtered = true;
-	if (installed && r->freezes)
-		agent_count_loss(MGL_LOSS_SECCOMP, 1);
-	else if (r->freezes)
+		if (r->freezes)
+			agent_count_loss(MGL_LOSS_SECCOMP, 1);
+		return;
+	}
+	if (r->freezes)
 		agent_frozen = false;
+	if (r->stops_clock)
+		clock_resume();
+}
+
+/* A program can make rdtsc, which the vDSO's clock is made of, a SIGSEGV. */
+static int set_tsc(unsigned long mode)
+{
+	bool stopped = mode == PR_TSC_SIGSEGV && clock_stop();
+	int ret = real.prctl(PR_SET_TSC, mode, 0, 0, 0);
+
+	if (ret == 0 ? mode == PR_TSC_ENABLE : stopped)
+		clock_resume();
+	return ret;
 }
 
 /* prctl names a mode where seccomp names an operation. */
@@ -84,6 +100,8 @@ AGENT_EXPORT int prctl(int operation, ...)
 	va_end(list);
 	if (!real.prctl)
 		real_resolve();
+	if (operation == PR_SET_TSC)
+		return set_tsc(a);
 	if (operation != PR_SET_SECCOMP)
 		return real.prctl(operation, a, b, c, d);
 	r = before(operation_of_mode(a), (const void *)b);

@@ -3,7 +3,8 @@
  * that the shell is recorded only if environ has our variables in it for that long.
  *
  * In a program with one thread nobody looks meanwhile. In one with more, another thread
- * may see them, and may change environ: what it changed is kept.
+ * may see them: an array that was lent is never written to or unmapped again, for such a
+ * thread may still be reading it, and what it changed meanwhile is kept.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,40 +12,80 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/core.h"
 #include "agent/environ.h"
 #include "agent/real.h"
-#include "agent/scratch.h"
+#include "agent/syscall.h"
 
-/* Calls under way; the first lends, the last takes back. */
+/* Calls under way: the first lends, the last takes back. */
 static _Atomic int borrowers;
 
+/* What is lent, or was last and may serve again. Written by the first and the last alone. */
 static struct {
 	char **original;
+	char **source; /* its pointers then */
 	char **injected;
-	struct scratch scratch; /* memory NULL: nothing is lent */
+	char **pristine; /* injected's pointers then */
+	size_t count;    /* of source */
+	const char *text;
+	const char *text_stop;
+	bool lent;
 } loan;
+
+static size_t count(char *const envp[])
+{
+	size_t n = 0;
+
+	while (envp && envp[n])
+		n++;
+	return n;
+}
+
+static bool is_same(char *const *a, char *const *b, size_t n)
+{
+	return memcmp(a, b, n * sizeof(*a)) == 0;
+}
+
+/* An array for the environ there is now. The one made last is left where it is. */
+static bool make(size_t n)
+{
+	size_t arrays = (2 * n + 2 + ENVIRON_COUNT) * sizeof(char *);
+	size_t bytes = environ_bytes(environ), injected;
+	char *memory;
+
+	if (agent_frozen)
+		return false;
+	memory = sys_mmap(NULL, arrays + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	if (sys_failed(memory))
+		return false;
+	loan.count = n;
+	loan.source = (char **)memory;
+	loan.pristine = loan.source + n + 1;
+	loan.injected = environ_inject(environ, memory + arrays);
+	loan.text = memory + arrays;
+	loan.text_stop = loan.text + bytes;
+	injected = count(loan.injected);
+	if (n > 0)
+		memcpy(loan.source, environ, n * sizeof(*environ));
+	memcpy(loan.pristine, loan.injected, (injected + 1) * sizeof(*environ));
+	return true;
+}
 
 static void lend(void)
 {
-	int saved = errno;
+	size_t n;
 
-	if (atomic_fetch_add(&borrowers, 1) == 0 && environ_differs(environ)) {
-		loan.scratch = scratch_take(environ_bytes(environ));
-		if (loan.scratch.memory) {
-			loan.original = environ;
-			loan.injected = environ_inject(environ, loan.scratch.memory);
-			environ = loan.injected;
-		}
+	if (atomic_fetch_add(&borrowers, 1) != 0 || !environ_differs(environ))
+		return;
+	n = count(environ);
+	if (!loan.injected || n != loan.count || !is_same(environ, loan.source, n)) {
+		if (!make(n))
+			return;
 	}
-	errno = saved;
-}
-
-static bool is_ours(const char *s)
-{
-	const char *memory = loan.scratch.memory;
-
-	return s >= memory && s < memory + loan.scratch.bytes;
+	loan.original = environ;
+	loan.lent = true;
+	environ = loan.injected;
 }
 
 /* The program's own LD_PRELOAD, which ours stood for. NULL: it had none. */
@@ -52,35 +93,51 @@ static char *own_preload(void)
 {
 	char *found = NULL;
 
-	for (char **e = loan.original; *e; e++) {
-		if (strncmp(*e, "LD_PRELOAD=", 11) == 0)
-			found = *e;
+	for (size_t i = 0; i < loan.count; i++) {
+		if (strncmp(loan.source[i], "LD_PRELOAD=", 11) == 0)
+			found = loan.source[i];
 	}
 	return found;
 }
 
+/* Takes ours out of what another thread has made of the array; the number left. */
+static size_t clean(char **envp)
+{
+	char **from, **to = envp;
+
+	for (from = envp; *from; from++) {
+		bool ours = *from >= loan.text && *from < loan.text_stop;
+
+		if (ours && strncmp(*from, "LD_PRELOAD=", 11) == 0)
+			*from = own_preload();
+		else if (ours)
+			*from = NULL;
+		if (*from)
+			*to++ = *from;
+	}
+	*to = NULL;
+	return (size_t)(to - envp);
+}
+
 static void take_back(void)
 {
-	char **from, **to = environ;
-	size_t n;
+	char **now = environ, **original = loan.original;
 
-	if (atomic_fetch_sub(&borrowers, 1) != 1 || !loan.scratch.memory)
+	if (atomic_fetch_sub(&borrowers, 1) != 1 || !loan.lent)
 		return;
-	for (from = environ; from && *from; from++) {
-		if (!is_ours(*from))
-			*to++ = *from;
-		else if (strncmp(*from, "LD_PRELOAD=", 11) == 0 && own_preload())
-			*to++ = own_preload();
+	loan.lent = false;
+	if (!now)
+		return;
+	if (now != loan.injected) {
+		clean(now); /* the C library's own copy by now */
+		return;
 	}
-	if (environ)
-		*to = NULL;
-	/* In the array we made nothing can have been added, only replaced or taken out. */
-	if (environ == loan.injected) {
-		n = (size_t)(to - environ) + 1;
-		memcpy(loan.original, environ, n * sizeof(*environ));
-		environ = loan.original;
+	if (!is_same(now, loan.pristine, count(loan.pristine) + 1)) {
+		/* Replaced or taken out in place: nothing can have been added here. */
+		memcpy(original, now, (clean(now) + 1) * sizeof(*now));
+		loan.injected = NULL;
 	}
-	scratch_give(&loan.scratch);
+	environ = original;
 }
 
 AGENT_EXPORT int system(const char *command)

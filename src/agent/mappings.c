@@ -55,7 +55,7 @@ static void remember(struct mappings_removed *ret, uint64_t start, uint64_t byte
 {
 	ret->bytes += bytes;
 	if (ret->count == MAPPINGS_REMOVED) {
-		ret->lost++;
+		ret->forgotten++;
 		return;
 	}
 	ret->pieces[ret->count].start = start;
@@ -68,7 +68,7 @@ void mappings_remove(struct mapping_table table, uint64_t start, uint64_t bytes,
 	uint64_t stop = start + bytes;
 	uint32_t used = atomic_load(table.used);
 
-	ret->bytes = ret->count = ret->lost = 0;
+	*ret = (struct mappings_removed){.count = 0};
 	for (uint32_t i = 0; i < used && i < MGL_MAPPINGS; i++) {
 		struct mgl_mapping *m = table.entries + i;
 		uint64_t at = claim(m, start, stop), end, from, to;

@@ -24,7 +24,8 @@ struct mapping_table {
 struct mappings_removed {
 	uint64_t bytes;
 	uint32_t count;
-	uint32_t lost; /* pieces that found no entry, or no place in this array */
+	uint32_t lost;      /* pieces that stay mapped and found no entry */
+	uint32_t forgotten; /* pieces beyond this array, which cannot be put back */
 	struct {
 		uint64_t start;
 		uint64_t bytes;

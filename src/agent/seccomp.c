@@ -76,9 +76,21 @@ static bool has_sample(int number)
 	return false;
 }
 
+static bool is_whole(const struct sock_fprog *filter)
+{
+	return filter && filter->filter && filter->len > 0 && filter->len <= BPF_MAXINSNS;
+}
+
+bool seccomp_allows_clock(const struct sock_fprog *filter)
+{
+	static const struct call clock = {SYS_clock_gettime, {1 /* CLOCK_MONOTONIC */, PLACE}};
+
+	return is_whole(filter) && allows(filter, &clock);
+}
+
 bool seccomp_allows(const struct sock_fprog *filter)
 {
-	if (!filter || !filter->filter || filter->len == 0 || filter->len > BPF_MAXINSNS)
+	if (!is_whole(filter))
 		return false;
 	for (size_t i = 0; i < SAMPLES; i++) {
 		if (!allows(filter, &samples[i]))

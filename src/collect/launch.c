@@ -44,7 +44,7 @@ static char **child_environment(const char *agent, const char *session)
 		if (is_variable(environ[i], "LD_PRELOAD") && !preload)
 			preload = strchr(environ[i], '=') + 1;
 	if (!result ||
-	    asprintf(&preload_entry, "LD_PRELOAD=%s%s%s", agent, preload && *preload ? ":" : "",
+	    asprintf(&preload_entry, "LD_PRELOAD=%s%s%s", agent, preload ? ":" : "",
 		     preload ? preload : "") < 0 ||
 	    asprintf(&session_entry, "MALLOGRAPH_SESSION=%s", session) < 0)
 		return NULL;
