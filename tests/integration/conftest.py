@@ -8,6 +8,8 @@ import tempfile
 
 import pytest
 
+import oracle
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MALLOGRAPH_BUILD", ROOT / "build"))
 
@@ -82,3 +84,9 @@ def run(mallograph, runtime, tmp_path):
         )
 
     return run_tool
+
+
+@pytest.fixture
+def record(build, tmp_path):
+    """Runs test programs recorded; see oracle.py."""
+    return oracle.Recorder(build, tmp_path)

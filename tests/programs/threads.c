@@ -227,6 +227,7 @@ static void *grow_and_shrink(void *seed_number)
 	uint64_t seed = (uint64_t)(uintptr_t)seed_number;
 	void *held[HELD] = {NULL};
 	size_t sizes[HELD];
+	size_t last = HELD; /* where its own last block is held */
 
 	for (int i = 0; i < 3000; i++) {
 		size_t k = random_below(&seed, HELD);
@@ -241,6 +242,7 @@ static void *grow_and_shrink(void *seed_number)
 			held[k] = make(size);
 			raise_to(&low_peak,
 				 atomic_fetch_add(&low_now, (int64_t)size) + (int64_t)size);
+			last = k;
 			if (serial)
 				tally_in(&counts, size);
 		} else {
@@ -248,8 +250,11 @@ static void *grow_and_shrink(void *seed_number)
 			free(held[k]);
 			held[k] = NULL;
 			atomic_fetch_sub(&high_now, (int64_t)sizes[k]);
-			if (serial)
+			if (serial) {
 				tally_out(&counts, sizes[k]);
+				counts.temporary += k == last;
+			}
+			last = k == last ? HELD : last;
 		}
 		if (serial)
 			pthread_mutex_unlock(&lock);

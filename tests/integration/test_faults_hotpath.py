@@ -1,0 +1,282 @@
+"""Faults that prototypes and other profilers had, each kept away by a test."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from oracle import (
+    PEAK,
+    SITE_TOTALS,
+    TOTALS,
+    peak,
+    report,
+    session_of,
+    stack_functions,
+    totals,
+    wait_for,
+)
+
+# --- signals -----------------------------------------------------------------------
+
+
+def test_longjmp_out_of_hooks_does_not_end_recording(record):
+    run = record.run("signals", "jump", 100000)
+    assert run.said["jumps"] >= 300
+    sums = run.report.by_function(run.root)
+    calm = {key: sums["calm"][key] for key in SITE_TOTALS}
+    assert calm == run.said.only(SITE_TOTALS)
+    # What a jump took with it is one call each, counted or not.
+    stormed = sums["in_storm"]
+    assert stormed["frees"] >= run.said["stormed"] - run.said["jumps"]
+    assert stormed["allocations"] >= run.said["stormed"]
+    assert run.root["peak_bytes"] >= run.said["peak_bytes"]
+    assert run.root["peak_bytes"] <= run.said["peak_bytes"] + 64 * (run.said["jumps"] + 1)
+
+
+def test_handlers_that_allocate_in_a_storm(record):
+    run = record.run("signals", "nested", 300000)
+    sums = run.report.by_function(run.root)
+    assert {key: sums["calm"][key] for key in SITE_TOTALS} == run.said.only(SITE_TOTALS)
+    assert sums["in_storm"]["allocations"] == sums["in_storm"]["frees"] == run.said["stormed"]
+    handled = sums.get("in_handler", {"allocations": 0, "frees": 0})
+    passed_by = run.report.losses(run.root).get("nested_calls", 0)
+    assert handled["allocations"] <= run.said["nested"]
+    assert handled["allocations"] + handled["frees"] + passed_by >= 2 * run.said["nested"]
+
+
+@pytest.mark.parametrize("run_number", range(5))
+def test_first_use_under_a_signal_storm(record, run_number):
+    """A timer of 20 µs that runs before anything else does, its handler allocating."""
+    signals = record.folder / "signals"
+    env = {"LD_PRELOAD": str(record.library("early_timer")), "EARLY_TIMER_OUT": str(signals)}
+    run = record.run("oracle_mix", run_number, 20000, 1, env=env)
+    own = [s for s in run.report.sites_of(run.root) if s["stack"][0]["module"] == run.root["exe"]]
+    keys = ("allocations", "frees", "allocated_bytes", "live_blocks", "live_bytes")
+    assert {k: sum(s[k] for s in own) for k in keys} == run.said.only(keys)
+    assert run.root["failed"] == run.said["failed"]
+    losses = run.report.losses(run.root)
+    assert losses.get("early_calls", 0) < 50
+
+
+# --- stacks --------------------------------------------------------------------------
+
+
+def sites_in(run, function):
+    return [s for s in run.report.sites_of(run.root) if function in stack_functions(s)]
+
+
+def program_functions(run, site):
+    named = zip(stack_functions(site), site["stack"])
+    return [function for function, frame in named if frame["module"] == run.root["exe"]]
+
+
+def assert_rooted(functions):
+    assert functions[-2:] == ["main", "_start"]
+
+
+@pytest.mark.parametrize("depth", [5, 62, 63, 64, 65, 100, 500])
+def test_deep_stacks_are_whole(record, depth):
+    run = record.run("depth", depth)
+    (site,) = sites_in(run, "made")
+    assert program_functions(run, site) == ["made"] + ["deeper"] * (depth + 1) + ["main", "_start"]
+    assert "cut_stacks" not in run.report.losses(run.root)
+
+
+def test_a_cut_is_marked(record):
+    """200,000 frames: however many are kept, the rest is told."""
+    run = record.run("depth", 90000)
+    assert totals(run.root) == run.said.only(TOTALS)
+    (site,) = sites_in(run, "made")
+    functions = program_functions(run, site)
+    assert functions[:2] == ["made", "deeper"]
+    if functions[-1] != "_start":
+        assert run.report.losses(run.root)["cut_stacks"] == 1
+        assert len(functions) > 1000
+
+
+@pytest.mark.parametrize("way", ["frame", "jit"])
+def test_frames_without_cfi_are_stepped_over(record, way):
+    run = record.run("depth", 30, way)
+    (site,) = sites_in(run, "made")
+    functions = program_functions(run, site)
+    assert functions[0] == "made"
+    assert functions.count("deeper") == 31
+    assert_rooted(functions)
+    if way == "jit":
+        assert any(frame["module"] is None for frame in site["stack"])
+
+
+@pytest.mark.parametrize("way", ["bare", "jit_bare"])
+def test_frames_that_lie_about_rbp_cut_the_stack_at_worst(record, way):
+    run = record.run("depth", 30, way)
+    assert run.report.of_program(run.root)["allocations"] == run.said["allocations"]
+    assert run.root["allocated_bytes"] == run.said["allocated_bytes"]
+    for site in sites_in(run, "made"):
+        functions = program_functions(run, site)
+        assert functions[0] == "made"
+        # Either the whole truth or a cut: never a stack that goes on somewhere else.
+        if functions[-1] != "_start":
+            assert run.report.losses(run.root)["cut_stacks"] > 0
+
+
+def test_reloaded_libraries(record):
+    """Two libraries at one address with frames of different sizes, opened in turn."""
+    a, b = record.library("plugin_a"), record.library("plugin_b")
+    run = record.run("reload", a, b, 40)
+    assert run.said["same_place"] > 60
+    for path, function in ((a, "from_a"), (b, "from_b")):
+        sites = [s for s in run.report.sites_of(run.root) if s["stack"][0]["module"] == str(path)]
+        assert sum(s["allocations"] for s in sites) == 120
+        assert sum(s["frees"] for s in sites) == 120
+        for site in sites:
+            functions = stack_functions(site)
+            assert functions[:4] == [function, "plugin_make", "use", "main"]
+            assert functions[-1] == "_start"
+
+
+def test_stacks_that_are_gone(record):
+    """Fibers and alternate signal stacks that are unmapped while they are remembered."""
+    run = record.run("fibers", 300)
+    assert totals(run.root) == run.said.only(TOTALS)
+    assert peak(run.root) == run.said.only(PEAK)
+    assert {f for s in sites_in(run, "make") for f in program_functions(run, s)[1:2]} == {
+        "in_fiber",
+        "in_main",
+        "on_signal",
+    }
+
+
+# --- every way in ----------------------------------------------------------------------
+
+
+def test_every_way_in_c(record):
+    run = record.run("ways")
+    for called, (function, size) in run_ways(run.said):
+        (site,) = sites_in(run, function)
+        assert site["function_called"] == called
+        assert (site["allocations"], site["frees"]) == (2, 1)
+        assert (site["allocated_bytes"], site["live_bytes"]) == (2 * size, size)
+        assert site["temporary"] == 1
+    assert run.root["mapped_bytes"] >= run.said["mapped"]
+    assert run.root["mapped_bytes"] < run.said["mapped"] + (1 << 20)
+    assert totals(run.root)["allocations"] == 18
+
+
+def run_ways(said):
+    return [(line[1], (line[2], int(line[3]))) for line in said.lines if line[0] == "way"]
+
+
+def assert_every_new(record, env, expected):
+    run = record.run("ways_new", env=env)
+    ways = run_ways(run.said)
+    assert len(ways) == 12
+    for form, (function, size) in ways:
+        (site,) = sites_in(run, function)
+        assert site["function_called"] in expected(form), function
+        assert (site["allocations"], site["frees"]) == (2, 1), function
+        assert (site["allocated_bytes"], site["live_bytes"]) == (2 * size, size), function
+    assert run.root["unknown_frees"] == 0
+
+
+def test_every_new_of_libstdcxx(record):
+    """Seen as the malloc it calls."""
+
+    def called(form):
+        return {"aligned_alloc"} if "aligned" in form else {"malloc"}
+
+    assert_every_new(record, {}, called)
+
+
+@pytest.mark.parametrize(
+    "library", ["libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"]
+)
+def test_every_new_of_allocators_with_their_own(record, library):
+    if record.native("ways_new", env={"LD_PRELOAD": library}) == []:
+        pytest.skip(f"{library} is not here")
+    assert_every_new(record, {"LD_PRELOAD": library}, lambda form: {form})
+
+
+# --- what must not disturb the target -----------------------------------------------------
+
+
+def test_a_static_program_is_refused_at_once(record):
+    began = time.monotonic()
+    answer = subprocess.run(
+        [record.tool, "--", record.program("small_static"), record.folder / "said"],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert answer.returncode == 125
+    assert "static" in answer.stderr
+    assert time.monotonic() - began < 5
+    assert not (record.folder / "said").exists()
+
+
+def test_a_dead_tool_is_never_noticed(record):
+    tool, ledger, said_path = record.start(
+        "script", "make:100:64", "wait", "tree:20000", "churn:1000", "say", stdin=subprocess.PIPE
+    )
+    record.ready(said_path)
+    pid = child_of(tool.pid)
+    session = session_of(tool.pid)
+    tool.kill()
+    tool.wait(10)
+    tool.stdin.write(b"\n")
+    tool.stdin.close()
+    wait_for(lambda: "live_bytes" in said_path.read_text())
+    wait_for(lambda: not alive(pid))
+    assert not ledger.exists()
+    root = report(record.tool, session).root
+    session.unlink()
+    assert root["allocations"] == 100 + 20000 + 1000
+    assert root["live_bytes"] == 100 * 64 + 20000 * 40
+    assert root["losses"] == []
+
+
+def child_of(pid):
+    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    return int(path.read_text().split()[0])
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_full_ledger_is_told(record):
+    """--max-ledger reached: the target goes on, and the report says what is missing."""
+    run = record.run("script", "tree:200000", "say", options=["--max-ledger", "8M"])
+    assert run.said["allocations"] == 200000
+    losses = run.report.losses(run.root)
+    assert run.root["allocations"] + losses["unrecorded"] == 200000
+    assert run.root["ledger_bytes"] <= 10 << 20
+
+
+def test_out_of_address_space(record):
+    """The target has room for itself; the agent does not, and says so."""
+    run = record.run("script", "as:6000000", "tree:60000", "say")
+    assert run.said["allocations"] == 60000
+    losses = run.report.losses(run.root)
+    assert run.root["allocations"] + losses.get("unrecorded", 0) == 60000
+
+
+def test_a_stack_almost_too_small(record):
+    """The smallest stack a thread may have bears a hook."""
+    run = record.run("script", "stack:16384", "make:100:50", "churn:100", "say")
+    assert run.said["allocations"] == 200
+    assert run.report.of_program(run.root)["allocations"] == 200
+
+
+def test_signals_reach_the_target_only(record):
+    tool, _, said_path = record.start("deaths", "wait", start_new_session=True)
+    record.ready(said_path)
+    os.killpg(tool.pid, signal.SIGINT)
+    assert tool.wait(20) == -signal.SIGINT

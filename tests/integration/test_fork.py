@@ -1,0 +1,113 @@
+"""Forked processes: the parent stays exact, each child has a ledger of its own."""
+
+import pytest
+
+from ledger_file import Ledger
+from oracle import PEAK, SITE_TOTALS, TOTALS, peak, totals
+
+# What the report may call a child that was made so: vfork and posix_spawn are one to the kernel.
+HOW = {
+    "fork": ("fork",),
+    "raw": ("fork",),
+    "chain": ("fork",),
+    "vfork_exec": ("vfork", "spawn", "exec"),
+    "spawn": ("vfork", "spawn", "exec"),
+}
+
+
+def by_role(run):
+    roles = {}
+    for said in run.all_said:
+        roles.setdefault(said.words["role"], []).append(said)
+    return roles
+
+
+def assert_all_exact(run, count):
+    """Every process of the profile equals what it says of itself, and there are no others."""
+    assert len(run.all_said) == count
+    assert len(run.report.processes) == count
+    for said in run.all_said:
+        process = run.report.of_pid(said.pid)
+        assert totals(process) == said.only(TOTALS), said.words
+        assert peak(process) == said.only(PEAK), said.words
+        assert process["unknown_frees"] in (0, said["inherited"])
+        assert process["losses"] == []
+    assert run.root["end"] == {"kind": "exit", "code": 0}
+
+
+def assert_children(run, how):
+    """Each child says of which process it is, and how it came."""
+    ids = {p["pid"]: p["id"] for p in run.report.processes}
+    for process in run.report.processes:
+        if process["parent"] is None:
+            assert process["how"] == "root"
+        else:
+            assert process["how"] in how
+            assert process["parent"] == ids[process["ppid"]]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_processes_are_exact(record, how):
+    run = record.run("forks", how, 20)
+    assert_all_exact(run, 21)
+    assert_children(run, HOW[how])
+
+
+def test_a_chain_fifty_deep(record):
+    run = record.run("forks", "chain", 50)
+    assert_all_exact(run, 51)
+    assert_children(run, ("fork",))
+
+
+def test_forks_from_threads(record):
+    run = record.run("forks", "threads", 10)
+    roles = by_role(run)
+    assert len(roles["child"]) == 40
+    for said in roles["child"]:
+        child = run.report.of_pid(said.pid)
+        own = run.report.of_program(child)
+        assert {k: own[k] for k in SITE_TOTALS} == said.only(SITE_TOTALS)
+    (parent,) = roles["parent_of_threads"]
+    own = run.report.of_program(run.root)
+    assert {k: own[k] for k in SITE_TOTALS} == parent.only(SITE_TOTALS)
+
+
+def test_forks_in_a_handler(record):
+    """A fork in the middle of a hook: that one call is the parent's, its child starts anew."""
+    run = record.run("forks", "handler", 60)
+    roles = by_role(run)
+    assert len(roles["handler_child"]) == 60
+    for said in roles["handler_child"]:
+        child = run.report.of_pid(said.pid)
+        more = child["allocations"] - said["allocations"]
+        assert more in (0, 1)  # the call the fork came before
+        assert child["frees"] - said["frees"] in (0, 1)
+        assert child["live_blocks"] in (0, more)
+        assert child["temporary"] in (said["temporary"], said["temporary"] + 1)
+    (parent,) = roles["parent_of_handler"]
+    keys = [key for key in TOTALS if key != "temporary"]
+    assert {k: run.root[k] for k in keys} == parent.only(keys)
+    assert peak(run.root) == parent.only(PEAK)
+
+
+def test_many_forks(record):
+    run = record.run("forks", "fork", 200)
+    assert_all_exact(run, 201)
+
+
+@pytest.mark.slow
+def test_two_thousand_forks(record):
+    run = record.run("forks", "fork", 2000, timeout=600)
+    assert_all_exact(run, 2001)
+
+
+def test_children_write_into_their_own_ledger(record):
+    """By the second reader: as many ledgers as processes, each with its process's rows alone."""
+    run = record.run("forks", "raw", 20)
+    ledger = Ledger(run.ledger)
+    assert len(ledger.processes) == 21
+    for said in run.all_said:
+        rows = ledger.of_pid(said.pid).rows
+        assert sum(row.allocs for row in rows) == said["allocations"]
+        assert sum(row.frees for row in rows) == said["frees"]
+    assert ledger.session.missed == 0

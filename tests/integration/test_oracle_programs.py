@@ -1,0 +1,125 @@
+"""Programs as they are installed: the same output, and the counts of another library's counting."""
+
+import os
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from oracle import report
+
+PROGRAMS = {
+    "uname": ["uname", "-a"],
+    "jq": ["jq", "-nc", "[range(3000)|{a:., b:(.|tostring)}]|group_by(.a%7)|map(length)"],
+    "sqlite3": [
+        "sqlite3",
+        ":memory:",
+        "create table t(a,b); with recursive n(i) as (select 1 union all select i+1 from n where "
+        "i<5000) insert into t select i,i*7%13 from n; select b,count(*),sum(a) from t group by b;",
+    ],
+    "git": ["git", "--no-pager", "log", "--oneline", "-5"],
+    "python3": ["python3", "-I", "-c", "import json;print(len(json.dumps(list(range(9999)))))"],
+    "xz": ["xz", "-T2", "-k", "-c", "input"],
+    "sort": ["sort", "-n", "input"],
+}
+# The hash seed decides how much Python allocates.
+FIXED = {"PYTHONHASHSEED": "0", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
+# xz has threads of its own, which race for their buffers.
+DETERMINISTIC = [name for name in PROGRAMS if name != "xz"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A working directory with what the programs read."""
+    (tmp_path / "input").write_text("".join(f"{i * 7919 % 10007}\n" for i in range(200000)))
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for i in range(6):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", f"change {i}"], check=True)
+    return tmp_path
+
+
+def run(command, place, **env):
+    return subprocess.run(
+        [str(a) for a in command],
+        cwd=place,
+        env={**os.environ, **FIXED, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def arguments(name):
+    command = PROGRAMS[name]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{name} is not installed")
+    return command
+
+
+def counted(path):
+    allocations, frees, failed, size = struct.unpack("<4Q", path.read_bytes()[:32])
+    return {"allocations": allocations, "frees": frees, "failed": failed, "allocated_bytes": size}
+
+
+def recorded(record, command, place, env):
+    ledger = record.new_paths()[0]
+    answer = run([record.tool, "-q", "-o", ledger, "--", *command], place, **env)
+    return answer, report(record.tool, ledger)
+
+
+def assert_plausible(root):
+    assert root["allocations"] >= root["frees"] > 0
+    assert root["peak_bytes"] >= root["live_bytes"] >= 0
+    assert root["allocated_bytes"] >= root["peak_bytes"] > 0
+    assert root["unknown_frees"] == 0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_changes(record, place, name):
+    """Output and exit status are the program's own, and the totals hang together."""
+    command = arguments(name)
+    before = run(command, place)
+    answer, profile = recorded(record, command, place, {})
+    assert answer.stdout == before.stdout
+    assert answer.stderr == before.stderr
+    assert answer.returncode == before.returncode == 0
+    assert_plausible(profile.root)
+    assert sum(s["allocations"] for s in profile.sites) == profile.root["allocations"]
+    assert sum(s["live_bytes"] for s in profile.sites) == profile.root["live_bytes"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_counts_equal_in_one_run(record, place, name):
+    """The counting library between the agent and the C library: both saw the same calls."""
+    env = {"LD_PRELOAD": str(record.library("count_preload")), "COUNT_OUT": str(place / "counts")}
+    answer, profile = recorded(record, arguments(name), place, env)
+    assert answer.returncode == 0
+    expected = counted(place / "counts")
+    root = profile.root
+    early = profile.losses(root).get("early_calls", 0)
+    assert early == 0
+    # The counting library's own dlsym may allocate; nothing else may differ.
+    assert {key: root[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_counts_equal_in_two_runs(record, place, name):
+    command = arguments(name)
+    env = {"LD_PRELOAD": str(record.library("count_preload")), "COUNT_OUT": str(place / "counts")}
+    assert run(command, place, **env).returncode == 0
+    expected = counted(place / "counts")
+    _, profile = recorded(record, command, place, {})
+    # Environment and paths differ by a few bytes between the runs.
+    assert abs(profile.root["allocations"] - expected["allocations"]) <= 2
+    assert abs(profile.root["frees"] - expected["frees"]) <= 2
+    assert abs(profile.root["allocated_bytes"] - expected["allocated_bytes"]) <= 4096
+
+
+def test_status_of_a_failing_program(record, place):
+    answer, profile = recorded(record, ["ls", "/nonexistent/place"], place, {})
+    before = run(["ls", "/nonexistent/place"], place)
+    assert (answer.returncode, answer.stderr) == (before.returncode, before.stderr)
+    assert profile.root["end"] == {"kind": "exit", "code": before.returncode}
