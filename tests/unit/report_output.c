@@ -43,14 +43,18 @@ static char *print(const struct writer *writer, enum kind kind,
 
 static void assert_contains(const char *text, const char *part)
 {
-	if (!strstr(text, part))
-		fail_msg("no '%s' in:\n%s", part, text);
+	if (!strstr(text, part)) {
+		fputs(text, stderr);
+		fail_msg("has no '%s'", part);
+	}
 }
 
 static void assert_contains_not(const char *text, const char *part)
 {
-	if (strstr(text, part))
-		fail_msg("'%s' in:\n%s", part, text);
+	if (strstr(text, part)) {
+		fputs(text, stderr);
+		fail_msg("has '%s'", part);
+	}
 }
 
 static void assert_narrow(const char *text)
