@@ -133,6 +133,14 @@ static bool is_alive(const struct ledger_process *from, const struct ledger_sess
 			       : began_before(starttime, from, session);
 }
 
+/* What its own last word lets one say of a process that is gone. */
+static enum analyze_end end_by_state(const struct ledger_process *from)
+{
+	if (from->state == MGL_STATE_FINISHED)
+		return ANALYZE_EXITED;
+	return from->state == MGL_STATE_EXECING ? ANALYZE_EXECED : ANALYZE_LOST;
+}
+
 static void set_end(struct analyze_process *process, const struct ledger_process *from,
 		    const struct ledger_session *session)
 {
@@ -155,19 +163,14 @@ static void set_end(struct analyze_process *process, const struct ledger_process
 		process->end = ANALYZE_DETACHED;
 		break;
 	case MGL_END_LOST:
-		process->end = ANALYZE_LOST;
+		process->end = end_by_state(from);
 		break;
 	case MGL_END_NONE:
 	default:
+		process->end = end_by_state(from);
 		if (is_alive(from, session)) {
 			process->end = ANALYZE_RUNNING;
 			stop = clock_now(CLOCK_MONOTONIC);
-		} else if (from->state == MGL_STATE_FINISHED) {
-			process->end = ANALYZE_EXITED;
-		} else if (from->state == MGL_STATE_EXECING) {
-			process->end = ANALYZE_EXECED;
-		} else {
-			process->end = ANALYZE_LOST;
 		}
 	}
 	process->duration_ns = stop > from->start_ns ? stop - from->start_ns : ANALYZE_UNKNOWN;

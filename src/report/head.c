@@ -23,9 +23,15 @@ const struct analyze_process *report_main_process(const struct analyze_model *mo
 	return main;
 }
 
+/* A child of fork frees blocks that are its parent's. */
+static bool has_unknown_frees(const struct analyze_process *process)
+{
+	return process->unknown_frees && process->how != ANALYZE_FORK;
+}
+
 static bool is_complete(const struct analyze_process *process)
 {
-	return process->loss_count == 0 && process->unknown_frees == 0;
+	return process->loss_count == 0 && !has_unknown_frees(process);
 }
 
 static void put_program(struct strbuf *out, const struct analyze_process *process)
@@ -132,7 +138,7 @@ static void put_losses(struct strbuf *out, const struct analyze_process *process
 		report_put_loss(&text, &process->losses[i]);
 		put_loss_line(out, &text, first);
 	}
-	if (process->unknown_frees) {
+	if (has_unknown_frees(process)) {
 		strbuf_clear(&text);
 		report_put_plural(&text, process->unknown_frees,
 				  "freed block whose allocation no hook saw",
