@@ -59,6 +59,8 @@ static struct error *default_out(char **ret)
 		}
 		error_free(error);
 		error = failure;
+		if (error->code == ERROR_NO_MEMORY)
+			break;
 	}
 	return error;
 }

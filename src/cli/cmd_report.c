@@ -121,6 +121,17 @@ static struct error *parse(char **argv, struct request *request)
 	return options.error;
 }
 
+static struct error *with_next_step(struct error *error)
+{
+	if (!error || error->remedy)
+		return error;
+	if (error->code == ERROR_FORMAT)
+		return error_remedy(error, "Name a file that mallograph PROGRAM made.");
+	if (error->code == ERROR_DAMAGED)
+		return error_remedy(error, "Copy it again, whole, from where it was recorded.");
+	return error;
+}
+
 static struct error *print_report(const struct request *request)
 {
 	CLEANUP_FREE char *path = NULL;
@@ -128,7 +139,7 @@ static struct error *print_report(const struct request *request)
 
 	TRY(cli_find_ledger(request->pid ? request->pid : request->file, request->pid != NULL,
 			    &path));
-	TRY(analyze_model_open(path, &model));
+	TRY(with_next_step(analyze_model_open(path, &model)));
 	struct error *error = request->json ? report_json_print(model, &request->report, stdout)
 					    : report_text_print(model, &request->report, stdout);
 

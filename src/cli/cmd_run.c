@@ -46,7 +46,7 @@ void cli_help_print(FILE *out)
 	fprintf(out, "\nCommands (each has --help):\n");
 	for (const struct cli_command *command = cli_commands; command->name; command++)
 		if (command->run)
-			fprintf(out, "  %-23s %s\n", command->name, command->summary);
+			fprintf(out, "  %-21s %s\n", command->name, command->summary);
 	fprintf(out, "\n"
 		     "Examples:\n"
 		     "  mallograph uname -a            record, then print a summary\n"
@@ -204,6 +204,8 @@ static void print_outcome(const struct collect_run *run, const struct request *r
 		cli_note("the recording is kept in memory: mallograph recover saves it from %s",
 			 run->session.path);
 	}
+	if (run->leftover)
+		cli_error_print(run->leftover);
 }
 
 static int record(const struct request *request)
@@ -217,6 +219,8 @@ static int record(const struct request *request)
 	error = collect_run(&request->run, &run, &exit_code);
 	if (error) {
 		cli_error(error);
+		if (run.leftover)
+			cli_error_print(run.leftover);
 		collect_run_close(&run);
 		return exit_code;
 	}

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define HELP_COLUMN 26
+#define HELP_COLUMN 24
 
 static const struct cli_option *by_letter(const struct cli_option *table, int letter)
 {
@@ -121,7 +121,7 @@ void cli_options_help(const struct cli_option *table, FILE *out)
 			column += fprintf(out, "[=%s", table->argument + 1);
 		else if (table->argument)
 			column += fprintf(out, " %s", table->argument);
-		if (column > HELP_COLUMN - 2) {
+		if (column >= HELP_COLUMN) {
 			fputc('\n', out);
 			column = 0;
 		}

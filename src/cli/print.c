@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -31,16 +32,22 @@ static void print_wrapped(FILE *out, const char *first, const char *text)
 	fputc('\n', out);
 }
 
+/* Works without memory: this is where the lack of it is told. */
 static void print_note(FILE *out, const char *format, va_list arguments)
 {
-	CLEANUP_FREE char *text = NULL;
+	char text[2 * PATH_MAX];
 	CLEANUP_STRBUF struct strbuf printable = STRBUF_EMPTY;
 
-	if (vasprintf(&text, format, arguments) < 0)
-		text = NULL;
-	else
-		strbuf_printable(&printable, text, strlen(text));
-	print_wrapped(out, PREFIX, printable.text ? printable.text : "out of memory");
+	vsnprintf(text, sizeof(text), format, arguments);
+	strbuf_printable(&printable, text, strlen(text));
+	if (!printable.failed) {
+		print_wrapped(out, PREFIX, printable.text);
+		return;
+	}
+	for (char *at = text; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	print_wrapped(out, PREFIX, text);
 }
 
 void cli_note(const char *format, ...)

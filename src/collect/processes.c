@@ -1,15 +1,46 @@
 #include "collect/processes.h"
 
+#include <string.h>
+
 #include "collect/place.h"
 #include "collect/session.h"
 #include "ledger/layout.h"
 
 void collect_processes_free(struct collect_processes *processes) { vector_free(&processes->list); }
 
-/* Whether all of it stands in the file. */
-static bool read_at(int fd, void *buffer, size_t bytes, uint64_t offset)
+/* What is past the file's end reads as zeros. */
+static struct error *read_at(int fd, const char *path, void *buffer, size_t bytes, uint64_t offset)
 {
-	return pread(fd, buffer, bytes, (off_t)offset) == (ssize_t)bytes;
+	memset(buffer, 0, bytes);
+	if (pread(fd, buffer, bytes, (off_t)offset) < 0)
+		return error_create_system(errno, path, "cannot read the session file");
+	return NULL;
+}
+
+/* The process whose ledger begins in the unit at this place, if one does. */
+static struct error *read_unit(int fd, const char *path, uint64_t at, struct collect_processes *ret)
+{
+	struct mgl_extent extent;
+	struct mgl_process process;
+	uint64_t offset = at + MGL_PROCESS_OFFSET;
+
+	TRY(read_at(fd, path, &extent, sizeof(extent), at));
+	if (extent.magic != MGL_EXTENT_MAGIC || extent.kind != MGL_EXTENT_RECORDS ||
+	    extent.first_unit != 0)
+		return NULL;
+	TRY(read_at(fd, path, &process, sizeof(process), offset));
+	if (process.magic != MGL_PROCESS_MAGIC || process.pid <= 0)
+		return NULL;
+
+	struct collect_process found = {
+		.offset = offset,
+		.serial = process.serial,
+		.pid = process.pid,
+		.starttime = process.starttime,
+		.start_ns = process.start_ns,
+	};
+
+	return vector_push(&ret->list, found);
 }
 
 struct error *collect_processes_read(int fd, const char *path, struct collect_processes *ret)
@@ -18,32 +49,15 @@ struct error *collect_processes_read(int fd, const char *path, struct collect_pr
 
 	TRY(collect_session_used(fd, path, &used));
 	for (uint64_t at = MGL_UNIT_BYTES; at < used; at += MGL_UNIT_BYTES) {
-		struct mgl_extent extent;
-		struct mgl_process process;
-		uint64_t offset = at + MGL_PROCESS_OFFSET;
 		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
 
-		if (data < 0)
+		if (data < 0 && errno == ENXIO)
 			break;
-		if ((uint64_t)data >= at + MGL_UNIT_BYTES) {
-			at = (uint64_t)data / MGL_UNIT_BYTES * MGL_UNIT_BYTES - MGL_UNIT_BYTES;
-			continue;
-		}
-		if (!read_at(fd, &extent, sizeof(extent), at) || extent.magic != MGL_EXTENT_MAGIC ||
-		    extent.kind != MGL_EXTENT_RECORDS || extent.first_unit != 0)
-			continue;
-		if (!read_at(fd, &process, sizeof(process), offset) ||
-		    process.magic != MGL_PROCESS_MAGIC || process.pid <= 0)
-			continue;
-		struct collect_process found = {
-			.offset = offset,
-			.serial = process.serial,
-			.pid = process.pid,
-			.starttime = process.starttime,
-			.start_ns = process.start_ns,
-		};
-
-		TRY(vector_push(&ret->list, found));
+		if (data < 0)
+			return error_create_system(errno, path, "cannot read the session file");
+		at = (uint64_t)data / MGL_UNIT_BYTES * MGL_UNIT_BYTES;
+		if (at < used)
+			TRY(read_unit(fd, path, at, ret));
 	}
 	return NULL;
 }

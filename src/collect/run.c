@@ -110,7 +110,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 	struct error *error = launch(options, ret, exit_code);
 
 	if (error) {
-		collect_session_unlink(&ret->session);
+		ret->leftover = collect_session_unlink(&ret->session);
 		return error;
 	}
 	TRY(collect_watch(ret->pid, &ret->signals, &ret->session, &ret->end));
@@ -123,7 +123,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 	if (ret->ledger_fd < 0)
 		ret->ledger_fd = fcntl(ret->session.fd, F_DUPFD_CLOEXEC, 0);
 	if (!ret->unsaved)
-		collect_session_unlink(&ret->session);
+		ret->leftover = collect_session_unlink(&ret->session);
 	return NULL;
 }
 
@@ -135,5 +135,6 @@ void collect_run_close(struct collect_run *run)
 	collect_output_close(&run->output);
 	collect_program_free(&run->program);
 	error_free(run->unsaved);
-	run->unsaved = NULL;
+	error_free(run->leftover);
+	run->unsaved = run->leftover = NULL;
 }

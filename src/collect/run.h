@@ -33,11 +33,12 @@ struct collect_run {
 	struct collect_output output;
 	struct collect_session session;
 	struct collect_signals signals;
-	int ledger_fd;         /* the recording, to be read */
-	bool saved;            /* it stands at output.path */
-	struct error *unsaved; /* why not; the session file stays where it is */
-	size_t recorded;       /* ledgers in it */
-	size_t running;        /* processes not yet ended */
+	int ledger_fd;          /* the recording, to be read */
+	bool saved;             /* it stands at output.path */
+	struct error *unsaved;  /* why not; the session file stays where it is */
+	struct error *leftover; /* why the session file could not be removed */
+	size_t recorded;        /* ledgers in it */
+	size_t running;         /* processes not yet ended */
 };
 
 /* An error is one of before the start, or one that lost sight of the program; exit_code is

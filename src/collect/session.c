@@ -165,6 +165,8 @@ struct error *collect_session_create(pid_t root, uint64_t max_bytes, struct coll
 		log_info("session directory %u: %s", i, failure->message);
 		error_free(error);
 		error = failure;
+		if (error->code == ERROR_NO_MEMORY)
+			return error;
 	}
 	if (error->remedy)
 		return error;
@@ -181,7 +183,7 @@ struct error *collect_session_used(int fd, const char *path, uint64_t *ret)
 	if (bytes < 0)
 		return error_create_system(errno, path, "cannot read the session file");
 	if (bytes < (ssize_t)sizeof(head) || head.magic != MGL_SESSION_MAGIC)
-		return error_create_path(ERROR_FORMAT, path, "not a mallograph file");
+		return error_create_path(ERROR_FORMAT, path, "not a mallograph ledger");
 
 	uint64_t units = atomic_load(&head.next_unit);
 	uint64_t file_bytes = (uint64_t)st.st_size;
@@ -237,12 +239,15 @@ void collect_session_stop(struct collect_session *session)
 	error_free(error);
 }
 
-void collect_session_unlink(struct collect_session *session)
+struct error *collect_session_unlink(struct collect_session *session)
 {
-	if (session->name)
-		unlinkat(session->place.fd, session->name, 0);
+	if (session->name && unlinkat(session->place.fd, session->name, 0) != 0)
+		return error_remedy(
+			error_create_system(errno, session->path, "cannot remove the session file"),
+			"Remove it by hand: it takes memory.");
 	free(session->name);
 	session->name = NULL;
+	return NULL;
 }
 
 void collect_session_close(struct collect_session *session)

@@ -47,7 +47,7 @@ struct error *collect_session_check_kernel(void) ERROR_MUST_CHECK;
 bool collect_session_tend(struct collect_session *session);
 /* No process records new allocations from now on. */
 void collect_session_stop(struct collect_session *session);
-void collect_session_unlink(struct collect_session *session);
+struct error *collect_session_unlink(struct collect_session *session) ERROR_MUST_CHECK;
 void collect_session_close(struct collect_session *session);
 
 /* Bytes of any session file that were taken, never more than it has. */

@@ -23,12 +23,16 @@ void collect_sessions_free(struct collect_sessions *sessions)
 	vector_free(&sessions->list);
 }
 
+/* X.mgl, or X.mgl.PID: what an agent makes where another's ledger has the name. */
 static bool is_ledger_name(const char *name)
 {
-	size_t length = strlen(name);
+	const char *end = name[0] == '.' ? NULL : strstr(name + 1, EXTENSION);
 
-	return name[0] != '.' && length > strlen(EXTENSION) &&
-	       strcmp(name + length - strlen(EXTENSION), EXTENSION) == 0;
+	if (!end)
+		return false;
+	end += strlen(EXTENSION);
+	return end[0] == '\0' ||
+	       (end[0] == '.' && end[1] && end[1 + strspn(end + 1, "0123456789")] == '\0');
 }
 
 static struct error *add(struct collect_sessions *sessions, int fd, const char *directory,

@@ -19,6 +19,7 @@ struct watch {
 	struct collect_session *session;
 	struct collect_end end;
 	bool ended;
+	struct error *error;
 	bool terminal_stop; /* the terminal asked us to stop since the last one we joined */
 	int tick_ms;
 };
@@ -119,6 +120,8 @@ static void reap(struct watch *watch)
 		watch->end.ns = now_ns();
 		watch->end.rss_peak = (uint64_t)usage.ru_maxrss << 10;
 	}
+	if (pid < 0 && !watch->ended)
+		watch->error = error_create_system(errno, NULL, "lost sight of the program");
 }
 
 /* What the terminal sends goes to the whole process group, so the target has it. What a
@@ -175,7 +178,8 @@ static void take_signals(struct watch *watch)
 {
 	struct signalfd_siginfo info;
 
-	while (!watch->ended && read(watch->signals->fd, &info, sizeof(info)) == sizeof(info))
+	while (!watch->ended && !watch->error &&
+	       read(watch->signals->fd, &info, sizeof(info)) == sizeof(info))
 		take_signal(watch, &info);
 }
 
@@ -207,6 +211,8 @@ struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
 			take_signals(&watch);
 		else if (ready == 0)
 			tick(&watch);
+		if (watch.error)
+			return watch.error;
 	}
 	*ret = watch.end;
 	return NULL;

@@ -43,6 +43,7 @@ struct reader_process {
 	struct reader_unit *records;      /* record space */
 	uint32_t record_units;
 	uint64_t text_left; /* bytes of text it may still make the reader copy */
+	bool no_memory;     /* a text was left out for want of it */
 	VECTOR(struct reader_extent) extents;
 	VECTOR(char *) texts;
 };
@@ -98,8 +99,9 @@ struct error *reader_times_load(struct ledger_reader *reader,
 				struct reader_process *process) ERROR_MUST_CHECK;
 struct error *reader_mappings_load(struct ledger_reader *reader,
 				   struct reader_process *process) ERROR_MUST_CHECK;
-/* Copies a blob; false = it is not there, and *ret is empty. */
-bool reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
+/* Copies a blob; *ret is empty where it is not there. Without memory process->no_memory is
+ * set, for reader_process_load() to look at in the end. */
+void reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
 		      uint32_t bytes, uint32_t max, struct ledger_text *ret);
 
 #endif

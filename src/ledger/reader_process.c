@@ -26,12 +26,12 @@ const void *reader_record_at(struct ledger_reader *reader, struct reader_process
 			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes, true);
 }
 
-bool reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
+void reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
 		      uint32_t bytes, uint32_t max, struct ledger_text *ret)
 {
 	*ret = no_text;
 	if (ref == 0 || bytes == 0)
-		return bytes == 0;
+		return;
 	if (bytes > max)
 		bytes = max;
 
@@ -41,23 +41,21 @@ bool reader_text_load(struct ledger_reader *reader, struct reader_process *proce
 	 * over and over to make the reader copy them. */
 	if (!blob || bytes > process->text_left) {
 		reader_process_damage(process, "a text that is not in the ledger");
-		return false;
+		return;
 	}
 	char *copy = malloc((size_t)bytes + 1);
-
-	if (!copy)
-		return false;
-	CLEANUP_ERROR struct error *error = vector_push(&process->texts, copy);
+	CLEANUP_ERROR struct error *error =
+		copy ? vector_push(&process->texts, copy) : error_no_memory();
 
 	if (error) {
+		process->no_memory = true;
 		free(copy);
-		return false;
+		return;
 	}
 	memcpy(copy, blob, bytes);
 	copy[bytes] = '\0';
 	process->text_left -= bytes;
 	*ret = (struct ledger_text){.bytes = copy, .length = bytes};
-	return true;
 }
 
 /* Lay the RECORDS extents end to end. */
@@ -177,6 +175,8 @@ struct error *reader_process_load(struct ledger_reader *reader, struct reader_pr
 	TRY(reader_modules_load(reader, process));
 	TRY(reader_times_load(reader, process));
 	TRY(reader_mappings_load(reader, process));
+	if (process->no_memory)
+		return error_no_memory();
 	for (size_t i = 0; i < process->extents.count; i++)
 		for (uint32_t j = 0; j < process->extents.items[i].units; j++)
 			info->ledger_bytes +=

@@ -83,6 +83,7 @@ def run(mallograph, runtime, tmp_path):
             **options,
         )
 
+    run_tool.tool = mallograph
     return run_tool
 
 

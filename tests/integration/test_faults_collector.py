@@ -1,0 +1,123 @@
+"""Whatever is refused to the tool: no crash, a message, a right exit code, nothing left over."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+PROGRAM = ["sh", "-c", "echo ran; exit 3"]
+
+
+def check_outcome(result, directory, runtime, what):
+    """A run under a fault did as it said."""
+    told = " ".join(result.stderr.replace("fault: refused", "").split())
+    if result.returncode == 3:
+        assert result.stdout == "ran\n", what
+    else:
+        assert result.returncode in (125, 126, 127), (what, told)
+        assert "mallograph: " in told, what
+    left = [p.name for p in directory.iterdir() if p.name != "out.mgl"]
+    assert left == [], what
+    sessions = [p.name for p in runtime.rglob("*.mgl")]
+    if sessions:
+        reasons = "mallograph recover", "cannot remove the session file", "cannot wait"
+        assert any(reason in told for reason in reasons), (what, told)
+        for path in runtime.rglob("*.mgl"):
+            path.unlink()
+    elif result.returncode == 3:
+        assert (directory / "out.mgl").exists(), (what, told)
+    (directory / "out.mgl").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def place(tmp_path):
+    path = tmp_path / "place"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def short_of_memory(build, agent, tmp_path):
+    faulty = build / "tests" / "faults" / "mallograph-faults"
+    if not faulty.exists():
+        pytest.skip("not in a sanitized build")
+    shutil.copy(faulty, tmp_path / "mallograph")
+    shutil.copy(agent, tmp_path)
+    return tmp_path / "mallograph"
+
+
+@pytest.mark.parametrize("more", ["", "+"])
+def test_every_allocation_refused_in_turn(short_of_memory, runtime, place, more):
+    for number in range(1, 10_000):
+        env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "FAULT_MEMORY": f"{number}{more}"}
+        result = subprocess.run([short_of_memory, "-o", "out.mgl", *PROGRAM], cwd=place, env=env,
+                                capture_output=True, text=True, timeout=30)
+        if "fault: refused" not in result.stderr:
+            break
+        check_outcome(result, place, runtime, f"allocation {number}{more}")
+    assert number > 50
+    assert result.returncode == 3
+
+
+@pytest.mark.parametrize("command", [["report", "in.mgl"], ["report", "--json", "in.mgl"], ["report"],
+                                     ["env"], ["--help"]])
+def test_commands_short_of_memory(short_of_memory, run, runtime, tmp_path, command):
+    assert run("-q", "-o", "in.mgl", "ls").returncode == 0
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    wanted = subprocess.run([short_of_memory, *command], cwd=tmp_path, env=env, check=True,
+                            capture_output=True).stdout
+    for number in range(1, 10_000):
+        result = subprocess.run([short_of_memory, *command], cwd=tmp_path, timeout=30,
+                                env={**env, "FAULT_MEMORY": str(number)}, capture_output=True)
+        if b"fault: refused" not in result.stderr:
+            break
+        if result.returncode == 0:
+            # stdio does without a buffer of its own.
+            assert result.stdout == wanted, number
+        else:
+            assert result.returncode == 125 and b"mallograph: " in result.stderr, number
+    assert result.returncode == 0
+
+
+# What can fail, as what. Each call of the tool's own is refused in turn.
+SYSCALLS = {
+    "openat": "EMFILE", "pipe2": "EMFILE", "signalfd4": "EMFILE", "clone,clone3,fork,vfork": "EAGAIN",
+    "write": "ENOSPC", "pwrite64": "ENOSPC", "pread64": "EIO", "ftruncate": "ENOSPC",
+    "linkat": "EDQUOT", "renameat,renameat2": "EIO", "mkdir": "EROFS", "flock": "ENOLCK", "lseek": "EIO",
+    "fstat,newfstatat,statx": "EIO", "mmap": "ENOMEM", "fcntl": "EMFILE", "unlinkat": "EIO",
+    "access,faccessat,faccessat2": "EACCES", "readlink": "ENOENT", "statfs,fstatfs": "EIO",
+    "poll,ppoll": "ENOMEM", "madvise": "ENOMEM", "fallocate": "ENOSPC", "prlimit64": "EPERM",
+    "dup3,dup2": "EIO", "close_range": "EINVAL",
+}
+
+
+@pytest.fixture
+def traced(mallograph, runtime, place):
+    if not shutil.which("strace"):
+        pytest.skip("needs strace")
+
+    def run(*options):
+        return subprocess.run(
+            ["strace", "-qq", *options, mallograph, "-o", "out.mgl", *PROGRAM], cwd=place,
+            capture_output=True, text=True, timeout=30, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+
+    return run
+
+
+@pytest.mark.parametrize("calls", SYSCALLS)
+def test_every_system_call_refused_in_turn(traced, runtime, place, tmp_path, calls):
+    log = tmp_path / "log"
+    assert traced("-o", log, "-e", f"trace=openat,{calls}").returncode == 3
+    (place / "out.mgl").unlink()
+    lines = log.read_text().splitlines()
+    # The loader's own come before main opens /dev/null to keep 0, 1 and 2 taken.
+    main = next(i for i, line in enumerate(lines) if '"/dev/null"' in line)
+    names = tuple(calls.split(","))
+    matching = [i for i, line in enumerate(lines) if re.match(r"\w+", line)[0] in names]
+    for number, at in enumerate(matching, 1):
+        if at < main:
+            continue
+        result = traced("-o", "/dev/null", "-e", f"inject={calls}:error={SYSCALLS[calls]}:when={number}")
+        check_outcome(result, place, runtime, f"{lines[at]} as {SYSCALLS[calls]}")
