@@ -29,8 +29,8 @@
 
 #include "ledger/layout.h"
 
-#define AGENT_EXPORT __attribute__((visibility("default")))
-#define AGENT_COLD   __attribute__((cold, noinline))
+#define AGENT_EXPORT      __attribute__((visibility("default")))
+#define AGENT_COLD        __attribute__((cold, noinline))
 #define AGENT_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define AGENT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -56,10 +56,10 @@ struct row_index;
 struct thread {
 	struct agent *agent; /* the process this thread records for */
 	struct mgl_slot *slot;
-	uintptr_t idle;        /* what the gate holds between hooks: GATE_READY or GATE_OFF */
-	uint64_t number;       /* next allocation number of the batch */
-	uint64_t number_stop;  /* one past the batch's last */
-	uintptr_t last_block;  /* allocated last by this thread and not freed since */
+	uintptr_t idle;       /* what the gate holds between hooks: GATE_READY or GATE_OFF */
+	uint64_t number;      /* next allocation number of the batch */
+	uint64_t number_stop; /* one past the batch's last */
+	uintptr_t last_block; /* allocated last by this thread and not freed since */
 
 	uint8_t *records;      /* own bump space: small records from below, */
 	uint8_t *records_stop; /* rows from above */
@@ -101,8 +101,8 @@ void private_pages_free(void *pages, size_t bytes);
 /* --- session.c: the shared file ------------------------------------------------- */
 
 /* Populated record space. The pointer stays valid for the life of the process. */
-void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref);  /* 16-byte aligned */
-void *record_alloc_row(struct thread *t, uint32_t *ref);            /* a struct mgl_row */
+void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref); /* 16-byte aligned */
+void *record_alloc_row(struct thread *t, uint32_t *ref);           /* a struct mgl_row */
 /* A blob of bytes; 0 = empty or no room. */
 uint32_t record_blob(struct thread *t, const void *data, size_t bytes);
 /* NULL where the ref is not inside the record space of t's process. */

@@ -26,10 +26,11 @@
 #endif
 
 /* Made by growth, thread start and unwinding; opening the session is before any filter. */
-#define AGENT_SYSCALLS(X)                                                                          \
-	X(SYS_mmap) X(SYS_munmap) X(SYS_mremap) X(SYS_madvise) X(SYS_rt_sigprocmask)               \
-	X(SYS_tgkill) X(SYS_gettid) X(SYS_getpid) X(SYS_getppid) X(SYS_prctl) X(SYS_readlink)      \
-	X(SYS_getcwd) X(SYS_sigaltstack)
+#define AGENT_SYSCALLS(X)                                                               \
+	X(SYS_mmap)                                                                     \
+	X(SYS_munmap) X(SYS_mremap) X(SYS_madvise) X(SYS_rt_sigprocmask) X(SYS_tgkill)  \
+		X(SYS_gettid) X(SYS_getpid) X(SYS_getppid) X(SYS_prctl) X(SYS_readlink) \
+			X(SYS_getcwd) X(SYS_sigaltstack)
 
 static inline long sys_call6(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -57,10 +58,7 @@ static inline long sys_call3(long n, long a, long b, long c)
 }
 
 /* A result that is an address: errors are the top 4095 values. */
-static inline int sys_failed(const void *p)
-{
-	return (uintptr_t)p > (uintptr_t)-4096;
-}
+static inline int sys_failed(const void *p) { return (uintptr_t)p > (uintptr_t)-4096; }
 
 static inline void *sys_mmap(void *at, size_t bytes, int prot, int flags, int fd, uint64_t offset)
 {
@@ -125,10 +123,7 @@ static inline long sys_read(int fd, void *to, size_t bytes)
 
 static inline long sys_close(int fd) { return sys_call3(SYS_close, fd, 0, 0); }
 
-static inline long sys_fstat(int fd, void *st)
-{
-	return sys_call3(SYS_fstat, fd, (long)st, 0);
-}
+static inline long sys_fstat(int fd, void *st) { return sys_call3(SYS_fstat, fd, (long)st, 0); }
 
 static inline long sys_ftruncate(int fd, uint64_t bytes)
 {

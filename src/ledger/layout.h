@@ -37,9 +37,9 @@
 #define MGL_EXTENT_MAGIC  UINT64_C(0x31544e545845474d) /* "MGEXTNT1" */
 #define MGL_PROCESS_MAGIC UINT64_C(0x3153434f5250474d) /* "MGPROCS1" */
 
-#define MGL_PAGE       4096u
-#define MGL_UNIT_SHIFT 21u
-#define MGL_UNIT_BYTES (UINT64_C(1) << MGL_UNIT_SHIFT)
+#define MGL_PAGE             4096u
+#define MGL_UNIT_SHIFT       21u
+#define MGL_UNIT_BYTES       (UINT64_C(1) << MGL_UNIT_SHIFT)
 #define MGL_MAX_EXTENT_UNITS 8u /* 16 MiB */
 
 /* Places in unit 0. The agent maps the three pages in one piece. */
@@ -47,9 +47,9 @@
 #define MGL_SEED_OFFSET    8192u
 #define MGL_HEAD_BYTES     12288u
 
-#define MGL_REF_SHIFT      4u
-#define MGL_REF_BYTES      16u
-#define MGL_REF_UNIT_SHIFT (MGL_UNIT_SHIFT - MGL_REF_SHIFT) /* ref >> this = unit in record space */
+#define MGL_REF_SHIFT        4u
+#define MGL_REF_BYTES        16u
+#define MGL_REF_UNIT_SHIFT   (MGL_UNIT_SHIFT - MGL_REF_SHIFT) /* ref >> this = unit in record space */
 #define MGL_MAX_RECORD_UNITS 4096u /* 8 GiB: what a shadow word's 26 bits of row can name */
 
 /* --- unit 0 ------------------------------------------------------------------ */
@@ -65,12 +65,12 @@ struct mgl_session {
 	uint64_t magic; /* stored last */
 	uint32_t layout_version;
 	uint32_t flags;
-	char writer[32];         /* "mallograph 0.1.0", NUL-padded */
-	uint64_t unit_bytes;     /* MGL_UNIT_BYTES */
-	uint64_t file_bytes;     /* size the sparse file was given */
-	uint64_t start_ns;       /* CLOCK_MONOTONIC */
-	uint64_t start_unix_ns;  /* CLOCK_REALTIME at the same instant */
-	int32_t collector_pid;   /* 0 without one */
+	char writer[32];        /* "mallograph 0.1.0", NUL-padded */
+	uint64_t unit_bytes;    /* MGL_UNIT_BYTES */
+	uint64_t file_bytes;    /* size the sparse file was given */
+	uint64_t start_ns;      /* CLOCK_MONOTONIC */
+	uint64_t start_unix_ns; /* CLOCK_REALTIME at the same instant */
+	int32_t collector_pid;  /* 0 without one */
 	uint32_t reserved0;
 	uint64_t reserved1[5];
 	_Atomic uint64_t next_unit;       /* (A) first unit nobody took; starts at 1 */
@@ -81,12 +81,12 @@ struct mgl_session {
 
 /* Written by collectors, read by agents now and then (once a batch of numbers). */
 struct mgl_control {
-	uint32_t version; /* 1 */
-	_Atomic uint32_t off;            /* not 0: record no new allocation */
-	_Atomic uint64_t max_bytes;      /* --max-ledger over the session; 0 = no limit */
-	_Atomic uint32_t sample_period;  /* 1 = every allocation */
-	_Atomic uint32_t max_depth;      /* frames kept a stack; 0 = the default */
-	_Atomic uint64_t cut;            /* reserved */
+	uint32_t version;               /* 1 */
+	_Atomic uint32_t off;           /* not 0: record no new allocation */
+	_Atomic uint64_t max_bytes;     /* --max-ledger over the session; 0 = no limit */
+	_Atomic uint32_t sample_period; /* 1 = every allocation */
+	_Atomic uint32_t max_depth;     /* frames kept a stack; 0 = the default */
+	_Atomic uint64_t cut;           /* reserved */
 };
 
 /* --- extents ------------------------------------------------------------------ */
@@ -95,11 +95,11 @@ enum mgl_extent_kind { MGL_EXTENT_RECORDS = 1, MGL_EXTENT_SHADOW = 2 };
 
 /* Owner: the thread that took the extent; constant once magic is stored. */
 struct mgl_extent {
-	uint64_t magic; /* stored last */
-	uint32_t process;    /* serial of the ledger, from 1 */
+	uint64_t magic;   /* stored last */
+	uint32_t process; /* serial of the ledger, from 1 */
 	uint32_t kind;
-	uint32_t units;      /* 1 … MGL_MAX_EXTENT_UNITS */
-	uint32_t first_unit; /* RECORDS: place in record space, in units */
+	uint32_t units;         /* 1 … MGL_MAX_EXTENT_UNITS */
+	uint32_t first_unit;    /* RECORDS: place in record space, in units */
 	uint32_t granule_shift; /* SHADOW: log2 of the bytes a word stands for */
 	uint32_t reserved[9];
 };
@@ -131,7 +131,7 @@ enum mgl_api {
 	MGL_API_NEW_ARRAY = 11,
 	MGL_API_ALIGNED_NEW = 12,
 	MGL_API_ALIGNED_NEW_ARRAY = 13,
-	MGL_API_MMAP = 14,   /* mappings: never sites */
+	MGL_API_MMAP = 14, /* mappings: never sites */
 	MGL_API_MREMAP = 15,
 	MGL_API_MUNMAP = 16,
 	MGL_API_POOL = 20,
@@ -170,19 +170,19 @@ enum mgl_inert {
 };
 
 enum mgl_loss {
-	MGL_LOSS_EARLY_CALLS = 0,    /* calls before the agent could start */
-	MGL_LOSS_NESTED_CALLS = 1,   /* calls from a handler inside a hook, passed through */
-	MGL_LOSS_OCCUPIED = 2,       /* a block's free was never seen: found at its address's reuse */
-	MGL_LOSS_CUT_STACKS = 3,     /* stacks that end before their root */
-	MGL_LOSS_UNSHADOWED = 4,     /* blocks counted at their allocation whose free cannot be */
-	MGL_LOSS_UNRECORDED = 5,     /* allocations after recording stopped short of room */
-	MGL_LOSS_MAPPINGS_FULL = 6,  /* mappings beyond the bounded table */
-	MGL_LOSS_OWN_MALLOC = 7,     /* the program defines malloc itself: detail = module */
-	MGL_LOSS_DEEPBIND = 8,       /* libraries opened with RTLD_DEEPBIND: detail = first */
-	MGL_LOSS_DLMOPEN = 9,        /* libraries opened by dlmopen: detail = first */
+	MGL_LOSS_EARLY_CALLS = 0,  /* calls before the agent could start */
+	MGL_LOSS_NESTED_CALLS = 1, /* calls from a handler inside a hook, passed through */
+	MGL_LOSS_OCCUPIED = 2,     /* a block's free was never seen: found at its address's reuse */
+	MGL_LOSS_CUT_STACKS = 3,   /* stacks that end before their root */
+	MGL_LOSS_UNSHADOWED = 4,   /* blocks counted at their allocation whose free cannot be */
+	MGL_LOSS_UNRECORDED = 5,   /* allocations after recording stopped short of room */
+	MGL_LOSS_MAPPINGS_FULL = 6,   /* mappings beyond the bounded table */
+	MGL_LOSS_OWN_MALLOC = 7,      /* the program defines malloc itself: detail = module */
+	MGL_LOSS_DEEPBIND = 8,        /* libraries opened with RTLD_DEEPBIND: detail = first */
+	MGL_LOSS_DLMOPEN = 9,         /* libraries opened by dlmopen: detail = first */
 	MGL_LOSS_MISSED_PROCESS = 10, /* children that run unrecorded: detail = first */
-	MGL_LOSS_ABANDONED = 11,     /* hooks left by longjmp, thread cancellation … */
-	MGL_LOSS_SECCOMP = 12,       /* a filter took system calls the agent grows by */
+	MGL_LOSS_ABANDONED = 11,      /* hooks left by longjmp, thread cancellation … */
+	MGL_LOSS_SECCOMP = 12,        /* a filter took system calls the agent grows by */
 	MGL_LOSS_COUNT = 16,
 };
 
@@ -213,16 +213,16 @@ struct mgl_process {
 	int32_t ppid;
 	_Atomic uint32_t state;
 	uint64_t start_ns;
-	uint64_t starttime;  /* field 22 of /proc/PID/stat (clock ticks), 0 = not known */
+	uint64_t starttime; /* field 22 of /proc/PID/stat (clock ticks), 0 = not known */
 	uint32_t granule_shift;
-	uint32_t main_thread;   /* tid */
-	uint32_t exe;        /* ref of a blob: path, no NUL */
+	uint32_t main_thread; /* tid */
+	uint32_t exe;         /* ref of a blob: path, no NUL */
 	uint32_t exe_bytes;
 	uint32_t cwd;
 	uint32_t cwd_bytes;
-	uint32_t argv;       /* ref of a blob: arguments, each ended by a NUL */
+	uint32_t argv; /* ref of a blob: arguments, each ended by a NUL */
 	uint32_t argv_bytes;
-	uint32_t allocator;  /* ref of a blob: path of the module malloc goes to */
+	uint32_t allocator; /* ref of a blob: path of the module malloc goes to */
 	uint32_t allocator_bytes;
 	uint32_t sample_period;
 	uint32_t reserved0;
@@ -238,8 +238,8 @@ struct mgl_process {
 	_Atomic uint64_t inert_number; /* (A) allocation number when it stopped */
 	_Atomic uint64_t inert_ns;     /* (A) */
 
-	_Atomic uint64_t losses[MGL_LOSS_COUNT];       /* (A) */
-	_Atomic uint64_t loss_detail[MGL_LOSS_COUNT];  /* (A) blob: ref << 32 | bytes */
+	_Atomic uint64_t losses[MGL_LOSS_COUNT];      /* (A) */
+	_Atomic uint64_t loss_detail[MGL_LOSS_COUNT]; /* (A) blob: ref << 32 | bytes */
 
 	_Atomic uint64_t mapped_bytes; /* (A) live */
 	_Atomic uint64_t mapped_peak;  /* (A) */
@@ -247,7 +247,7 @@ struct mgl_process {
 	_Atomic uint32_t time_seq;
 	_Atomic uint32_t time_count;
 	uint32_t time_blocks[MGL_TIME_BLOCKS]; /* refs of mgl_time[MGL_TIME_BLOCK] */
-	_Atomic uint64_t time_gap; /* ns: entries closer than this are not kept */
+	_Atomic uint64_t time_gap;             /* ns: entries closer than this are not kept */
 
 	/* Written by a collector once the process is gone; end_kind last. */
 	_Atomic uint32_t end_kind; /* enum mgl_end */
@@ -263,7 +263,8 @@ struct mgl_process {
 	_Atomic uint64_t peak_error;  /* bound of what threads held back at max; 0 = exact */
 	_Atomic uint64_t max_error;   /* largest bound a publishing thread ever saw */
 
-	_Alignas(64) _Atomic uint64_t next_number; /* first allocation number not handed out; from 1 */
+	_Alignas(64) _Atomic uint64_t
+		next_number; /* first allocation number not handed out; from 1 */
 };
 
 /* A module as the program saw it in one generation. Constant but for unloaded_ns. */
@@ -272,10 +273,10 @@ struct mgl_module {
 	uint32_t index; /* dense, from 1; what nodes name */
 	uint64_t start; /* first and last+1 mapped address */
 	uint64_t stop;
-	uint64_t bias;  /* pc − bias is the address in the ELF file */
-	uint64_t loaded_ns; /* when the agent first met it */
+	uint64_t bias;                /* pc − bias is the address in the ELF file */
+	uint64_t loaded_ns;           /* when the agent first met it */
 	_Atomic uint64_t unloaded_ns; /* 0 = still there */
-	uint32_t path;  /* ref of a blob; empty for the program itself: see exe */
+	uint32_t path;                /* ref of a blob; empty for the program itself: see exe */
 	uint32_t path_bytes;
 	uint32_t flags; /* enum mgl_module_flags */
 	uint32_t build_id_bytes;
@@ -285,9 +286,9 @@ enum mgl_module_flags { MGL_MODULE_PROGRAM = 1, MGL_MODULE_VDSO = 2, MGL_MODULE_
 
 /* A trie node: a frame below its parent's. Constant. */
 struct mgl_node {
-	uint64_t pc;      /* return address as captured; see flags */
-	uint32_t parent;  /* ref of the outer frame's node; 0 = outermost */
-	uint32_t where;   /* module index (low 20 bits, 0 = none) and flags */
+	uint64_t pc;     /* return address as captured; see flags */
+	uint32_t parent; /* ref of the outer frame's node; 0 = outermost */
+	uint32_t where;  /* module index (low 20 bits, 0 = none) and flags */
 };
 #define MGL_NODE_MODULE_MASK 0xfffffu
 #define MGL_NODE_EXACT       (1u << 20) /* pc is the instruction itself (signal frame) */
@@ -297,23 +298,23 @@ struct mgl_node {
 /* --- threads ------------------------------------------------------------------ */
 
 struct mgl_calls {
-	uint64_t calls; /* that succeeded */
-	uint64_t failed;
-	uint64_t bytes;
+	_Atomic uint64_t calls; /* that succeeded */
+	_Atomic uint64_t failed;
+	_Atomic uint64_t bytes;
 };
 
 /* Owner: the thread that holds the slot, until a thread of the same name adopts it. */
 struct mgl_slot {
-	uint32_t next; /* ref of the slot made before */
-	uint32_t index; /* dense, from 1 */
+	uint32_t next;       /* ref of the slot made before */
+	uint32_t index;      /* dense, from 1 */
 	_Atomic int32_t tid; /* owner now or last */
-	uint32_t adopted; /* threads that have owned it */
+	uint32_t adopted;    /* threads that have owned it */
 	char name[16];
-	uint32_t level; /* 0, or the depth of signal handlers it serves */
+	uint32_t level;        /* 0, or the depth of signal handlers it serves */
 	_Atomic uint32_t rows; /* newest mgl_row; chained by next */
-	_Atomic uint64_t op; /* odd inside a hook; counts both edges */
+	_Atomic uint64_t op;   /* odd inside a hook; counts both edges */
 	_Atomic uint64_t unknown_frees;
-	_Atomic int64_t delta; /* live bytes not yet in mgl_process.total */
+	_Atomic int64_t delta;   /* live bytes not yet in mgl_process.total */
 	_Atomic uint64_t number; /* last allocation number used */
 	uint64_t reserved[3];
 	struct mgl_calls calls[MGL_API_COUNT];
@@ -335,13 +336,14 @@ struct mgl_row {
 	_Atomic uint64_t temporaries;
 	_Atomic uint64_t lifetime; /* sum over frees, in allocations of the process */
 
-	_Atomic int64_t peak_blocks; /* live at epoch; if epoch is stale, live is the peak's share */
+	_Atomic int64_t
+		peak_blocks; /* live at epoch; if epoch is stale, live is the peak's share */
 	_Atomic int64_t peak_bytes;
 	_Atomic uint64_t moved;         /* reallocs that moved the block */
 	_Atomic uint64_t foreign_frees; /* blocks another slot's row had counted in */
-	uint32_t next; /* ref of the slot's row made before */
-	uint32_t slot; /* ref of the owner */
-	uint32_t self; /* ref of this row */
+	uint32_t next;                  /* ref of the slot's row made before */
+	uint32_t slot;                  /* ref of the owner */
+	uint32_t self;                  /* ref of this row */
 	uint32_t reserved0;
 	uint64_t reserved1[2];
 };
@@ -385,8 +387,8 @@ static inline uint64_t mgl_class_width(uint32_t c)
  * is MGL_SHADOW_TAG | the low 38 bits of size − class_low; where the class is wider
  * than that, the granule after it holds the rest under the same tag. */
 
-#define MGL_LARGE_CLASS  60u
-#define MGL_SHADOW_TAG   (UINT64_C(0x3ffffff) << 38)
+#define MGL_LARGE_CLASS       60u
+#define MGL_SHADOW_TAG        (UINT64_C(0x3ffffff) << 38)
 #define MGL_SHADOW_LARGE_BITS 38u
 #define MGL_SHADOW_LARGE_MASK ((UINT64_C(1) << MGL_SHADOW_LARGE_BITS) - 1)
 
@@ -406,7 +408,8 @@ static inline uint32_t mgl_birth(uint64_t number)
 {
 	if (number < (1u << 19))
 		return (uint32_t)number;
-	uint32_t e = 63u - (uint32_t)__builtin_clzll(number) - 19u; /* number >> e in [2^19, 2^20) */
+	uint32_t e =
+		63u - (uint32_t)__builtin_clzll(number) - 19u; /* number >> e in [2^19, 2^20) */
 	if (e > 30u)
 		return 0xffffffu;
 	return (e + 1u) << 19 | ((uint32_t)(number >> e) & 0x7ffffu);
