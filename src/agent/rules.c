@@ -3,9 +3,9 @@
  */
 #include "agent/rules.h"
 
-#define FIRST_BITS   10u /* 16 KiB */
-#define LARGEST_BITS 16u
-#define GROWTH_BITS  2u
+#define FIRST_ENTRIES   1024u /* 16 KiB */
+#define LARGEST_ENTRIES 65536u
+#define GROWTH          4u
 
 _Atomic(struct rule_table *) rule_table;
 _Atomic uint32_t rule_generation;
@@ -19,17 +19,16 @@ static bool pack_cfa(uint64_t offset, uint64_t *rule)
 
 	if (offset % 8 || units < -(1 << 19) || units >= 1 << 19)
 		return false;
-	*rule |= ((uint64_t)units & 0xfffff) << RULE_CFA_SHIFT;
+	*rule |= (uint64_t)units << RULE_CFA_SHIFT;
 	return true;
 }
 
-static bool pack_save(uint64_t offset, uint64_t *rule)
+/* below: from the saved register up to what the rule's kind counts from. */
+static bool pack_save(uint64_t below, uint64_t *rule)
 {
-	int64_t units = (int64_t)offset / 8 + RULE_SAVE_BIAS;
-
-	if (offset % 8 || units <= 0 || units > 0xfff)
+	if (below % 8 || below == 0 || below / 8 > 0xfff)
 		return false;
-	*rule |= (uint64_t)units << RULE_SAVE_SHIFT;
+	*rule |= below / 8 << RULE_SAVE_SHIFT;
 	return true;
 }
 
@@ -83,14 +82,14 @@ static bool pack_bp(const struct cfi_row *row, uint64_t address, const struct cf
 	case CFI_UNDEFINED:
 		return true;
 	case CFI_OFFSET:
-		return cfa->form == CFI_REG_PLUS && pack_save(row->value[CFI_RBP], rule);
+		return cfa->form == CFI_REG_PLUS && pack_save(-row->value[CFI_RBP], rule);
 	case CFI_EXPRESSION:
 		if (!evaluate(m, row->value[CFI_RBP], address, &at) || at.form != CFI_REG_PLUS ||
 		    at.reg != cfa->reg)
 			return false;
 		if (cfa->form == CFI_REG_PLUS)
-			at.number -= cfa->number;
-		return pack_save(at.number, rule);
+			return pack_save(cfa->number - at.number, rule);
+		return pack_save(RULE_DEREF_ABOVE - at.number, rule);
 	default:
 		return false;
 	}
@@ -113,31 +112,30 @@ uint64_t rule_of_row(const struct cfi_row *row, uint64_t address, uint32_t where
 
 /* --- the cache -------------------------------------------------------------------- */
 
-static struct rule_table *table_make(uint32_t bits)
+static size_t table_bytes(uint64_t entries)
 {
-	struct rule_table *table =
-		private_pages(sizeof(*table) + (sizeof(table->entry[0]) << bits));
+	return sizeof(struct rule_table) + entries * sizeof(struct rule_entry);
+}
+
+static struct rule_table *table_make(uint64_t entries)
+{
+	struct rule_table *table = private_pages(table_bytes(entries));
 
 	if (table)
-		table->bits = bits;
+		table->mask = entries - 1;
 	return table;
 }
 
-static size_t table_bytes(const struct rule_table *table)
-{
-	return sizeof(*table) + (sizeof(table->entry[0]) << table->bits);
-}
-
 /* A loser of the race gives its table back. The old one stays: others may be in it. */
-static struct rule_table *table_replace(struct rule_table *old, uint32_t bits)
+static struct rule_table *table_replace(struct rule_table *old, uint64_t entries)
 {
-	struct rule_table *table = table_make(bits);
+	struct rule_table *table = table_make(entries);
 
 	if (!table)
 		return old;
 	if (atomic_compare_exchange_strong(&rule_table, &old, table))
 		return table;
-	private_pages_free(table, table_bytes(table));
+	private_pages_free(table, table_bytes(entries));
 	return old;
 }
 
@@ -145,27 +143,27 @@ struct rule_table *rules_table(void)
 {
 	struct rule_table *table = atomic_load_explicit(&rule_table, memory_order_acquire);
 
-	return AGENT_LIKELY(table) ? table : table_replace(NULL, FIRST_BITS);
+	return AGENT_LIKELY(table) ? table : table_replace(NULL, FIRST_ENTRIES);
 }
 
-void rules_store(uint64_t key, uint64_t rule)
+void rules_store(uint64_t address, uint32_t generation, uint64_t rule)
 {
 	struct rule_table *table = rules_table();
+	uint64_t pc = address + 1;
 
-	if (!table || key >> 48 != (uint16_t)atomic_load(&rule_generation))
+	if (!table || generation != atomic_load(&rule_generation))
 		return;
-	uint64_t at = (key ^ key >> table->bits) & ((UINT64_C(1) << table->bits) - 1);
-	struct rule_entry *e = &table->entry[at];
+	struct rule_entry *e = &table->entry[pc & table->mask];
 	bool taken = atomic_load_explicit(&e->rule, memory_order_relaxed) != 0;
 
-	atomic_store_explicit(&e->check, key ^ rule * RULE_MIX, memory_order_relaxed);
+	atomic_store_explicit(&e->check, (pc | (uint64_t)generation << 48) ^ rule * RULE_MIX,
+			      memory_order_relaxed);
 	atomic_store_explicit(&e->rule, rule, memory_order_relaxed);
 	if ((rule_where(rule) & MGL_NODE_MODULE_MASK) == 0)
 		atomic_store_explicit(&unknown_code, true, memory_order_relaxed);
-	if (taken && table->bits < LARGEST_BITS &&
-	    atomic_fetch_add_explicit(&table->evicted, 1, memory_order_relaxed) ==
-		    (1u << table->bits) / 2)
-		table_replace(table, table->bits + GROWTH_BITS);
+	if (taken && table->mask < LARGEST_ENTRIES - 1 &&
+	    atomic_fetch_add_explicit(&table->evicted, 1, memory_order_relaxed) == table->mask / 2)
+		table_replace(table, (table->mask + 1) * GROWTH);
 }
 
 void rules_flush(void)
@@ -179,7 +177,7 @@ void rules_flush(void)
 	/* Keys carry 16 bits of it: before they come round again, nothing old may be left. */
 	if ((uint16_t)generation != 0 || !table)
 		return;
-	for (uint64_t i = 0; i < UINT64_C(1) << table->bits; i++)
+	for (uint64_t i = 0; i <= table->mask; i++)
 		atomic_store_explicit(&table->entry[i].rule, 0, memory_order_relaxed);
 }
 

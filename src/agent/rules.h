@@ -15,9 +15,10 @@
 #include "agent/agent.h"
 #include "agent/cfi.h"
 
-/* kind (4 bits) | cfa (20, signed, in 8 bytes) | save (12) | where (28).
- * save is where rbp is saved relative to the CFA (DEREF: to rbp), in 8 bytes and biased;
- * 0 = not saved. where is mgl_node.where with RULE_HIDDEN and RULE_AFTER_CALL. */
+/* kind (4 bits) | save (12) | where (28) | cfa (20, signed, in 8 bytes).
+ * save is how far below the CFA rbp is saved, in 8 bytes; 0 = it is not. DEREF counts
+ * from rbp + RULE_DEREF_ABOVE instead. where is mgl_node.where with RULE_HIDDEN and
+ * RULE_AFTER_CALL. */
 enum rule_kind {
 	RULE_MISS = 0,
 	RULE_SP,      /* CFA = rsp + cfa */
@@ -30,25 +31,22 @@ enum rule_kind {
 	RULE_NO_CODE, /* not an address of code at all */
 };
 
-#define RULE_CFA_SHIFT   4u
-#define RULE_SAVE_SHIFT  24u
-#define RULE_WHERE_SHIFT 36u
-#define RULE_SAVE_BIAS   2048
+#define RULE_SAVE_SHIFT  4u
+#define RULE_WHERE_SHIFT 16u
+#define RULE_CFA_SHIFT   44u
+#define RULE_WHERE_MASK  0xfffffffu
+#define RULE_DEREF_ABOVE (2048 * 8)
 #define RULE_HIDDEN      (1u << 27) /* the agent's own frame */
 #define RULE_AFTER_CALL  (1u << 26) /* the address is a call instruction's last byte */
 
 static inline enum rule_kind rule_kind(uint64_t rule) { return (enum rule_kind)(rule & 15); }
-static inline uint32_t rule_where(uint64_t rule) { return (uint32_t)(rule >> RULE_WHERE_SHIFT); }
-/* Bytes. */
-static inline uint64_t rule_cfa(uint64_t rule)
+static inline uint32_t rule_where(uint64_t rule)
 {
-	return (uint64_t)((int64_t)(rule << 40) >> 44) * 8;
+	return (uint32_t)(rule >> RULE_WHERE_SHIFT) & RULE_WHERE_MASK;
 }
-static inline bool rule_saves_bp(uint64_t rule) { return (rule >> RULE_SAVE_SHIFT & 0xfff) != 0; }
-static inline uint64_t rule_save(uint64_t rule)
-{
-	return ((rule >> RULE_SAVE_SHIFT & 0xfff) - RULE_SAVE_BIAS) * 8;
-}
+/* In 8 bytes, both. */
+static inline int64_t rule_cfa(uint64_t rule) { return (int64_t)rule >> RULE_CFA_SHIFT; }
+static inline uint64_t rule_save(uint64_t rule) { return rule >> RULE_SAVE_SHIFT & 0xfff; }
 
 /* The rule of a row; RULE_FULL where no simple one says the same. machine is scratch. */
 uint64_t rule_of_row(const struct cfi_row *row, uint64_t address, uint32_t where,
@@ -66,9 +64,9 @@ struct rule_entry {
 };
 
 struct rule_table {
-	uint32_t bits; /* log2 of the entries */
+	uint64_t mask; /* entries − 1 */
 	_Atomic uint32_t evicted;
-	struct rule_entry entry[];
+	_Alignas(64) struct rule_entry entry[];
 };
 
 extern _Atomic(struct rule_table *) rule_table; /* NULL until rules_table() made it */
@@ -76,24 +74,35 @@ extern _Atomic uint32_t rule_generation;
 
 #define RULE_MIX UINT64_C(0x9e3779b97f4a7c15)
 
-static inline uint64_t rule_key(uint64_t address, uint32_t generation)
+/* A table and a generation, ready for look-ups. */
+struct rule_place {
+	const struct rule_entry *entry;
+	uint64_t mask; /* of an entry's offset in bytes */
+	uint64_t stamp;
+};
+
+static inline struct rule_place rule_place(const struct rule_table *table, uint32_t generation)
 {
-	return address | (uint64_t)generation << 48;
+	return (struct rule_place){table->entry, table->mask * sizeof(struct rule_entry),
+				   (uint64_t)generation << 48};
 }
 
-static inline uint64_t rule_find(struct rule_table *table, uint64_t key)
+/* A return address goes by itself, an exact address by the next one: the usual case costs
+ * nothing on the way from one frame to the next. */
+static inline uint64_t rule_find(struct rule_place place, uint64_t pc)
 {
-	uint64_t at = (key ^ key >> table->bits) & ((UINT64_C(1) << table->bits) - 1);
-	struct rule_entry *e = &table->entry[at];
+	uint64_t offset = pc * sizeof(struct rule_entry) & place.mask;
+	const struct rule_entry *e =
+		(const struct rule_entry *)((const char *)place.entry + offset);
 	uint64_t rule = atomic_load_explicit(&e->rule, memory_order_relaxed);
 	uint64_t check = atomic_load_explicit(&e->check, memory_order_relaxed);
 
-	return check == (key ^ rule * RULE_MIX) ? rule : 0;
+	return AGENT_LIKELY(check == ((pc | place.stamp) ^ rule * RULE_MIX)) ? rule : 0;
 }
 
 /* The table, made at first; NULL = no memory, and nothing is cached. */
 struct rule_table *rules_table(void);
-void rules_store(uint64_t key, uint64_t rule);
+void rules_store(uint64_t address, uint32_t generation, uint64_t rule);
 /* No rule stored before is found again. */
 void rules_flush(void);
 /* A module came: rules of code in no module may be wrong now. */

@@ -78,8 +78,8 @@ uint64_t stack_high(struct stack_map *m, uint64_t sp)
 		return m->home_high;
 	m->from = page_of(sp);
 	if (agent_frozen)
-		return sp < m->home_low && m->home_low - sp < FROZEN_BYTES ? join_home(m) : 0;
-	return stack_probe(sp) ? m->from + PAGE : 0;
+		return sp < m->home_low && m->home_low - sp < FROZEN_BYTES ? join_home(m) : sp;
+	return stack_probe(sp) ? m->from + PAGE : sp;
 }
 
 uint64_t stack_extend(struct stack_map *m, uint64_t high, uint64_t need, bool sure)
@@ -91,7 +91,7 @@ uint64_t stack_extend(struct stack_map *m, uint64_t high, uint64_t need, bool su
 			return join_home(m);
 		if (high >= need || !stack_probe(high))
 			return high;
-		high += PAGE;
+		high = page_of(high) + PAGE;
 	}
 }
 

@@ -34,7 +34,7 @@ static inline uint64_t stack_thread(void)
 /* For the calling thread; main says that it is the process's first. */
 void stack_reset(struct stack_map *m, bool main);
 
-/* One past the last byte known readable from sp on; 0 = sp itself is not readable. */
+/* One past the last byte known readable from sp on; sp where there is none. */
 uint64_t stack_high(struct stack_map *m, uint64_t sp);
 /* The same, up to need if that can be, for a walk that has come to high. sure: the frames
  * so far are certain, so that a run of pages that joins home is part of it. */

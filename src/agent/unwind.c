@@ -24,6 +24,16 @@ static bool reach(struct unwind_state *u, struct unwind_cursor *c, uint64_t need
 	return c->high >= need;
 }
 
+static uint64_t rule_of(struct thread *t, struct unwind_state *u, struct rule_table *table,
+			uint64_t address, uint32_t generation)
+{
+	uint64_t rule = 0;
+
+	if (table && !(address >> 47))
+		rule = rule_find(rule_place(table, generation), address + 1);
+	return rule ? rule : unwind_rule(t, u, address, generation);
+}
+
 static enum unwind_step step_signal(struct unwind_state *u, struct unwind_cursor *c)
 {
 	uint64_t sp = c->sp;
@@ -34,6 +44,7 @@ static enum unwind_step step_signal(struct unwind_state *u, struct unwind_cursor
 	    !unwind_signal_register(&u->stacks, sp, CFI_RBP, &c->bp))
 		return UNWIND_CUT;
 	c->exact = true;
+	c->flags = MGL_NODE_EXACT;
 	/* Often another stack, which may lie anywhere. */
 	c->high = stack_high(&u->stacks, c->sp);
 	return UNWIND_ON;
@@ -55,7 +66,6 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 					   uint32_t generation)
 {
 	uint64_t bp = c->bp, pc;
-	struct rule_table *table = rules_table();
 
 	/* The ABI's mark of an outermost frame. Code made at run time need not heed it. */
 	if (bp == 0 && (where & MGL_NODE_MODULE_MASK))
@@ -66,11 +76,8 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 	pc = load(bp + 8);
 	if (pc == 0)
 		return UNWIND_END;
-	uint64_t key = rule_key(pc - 1, generation);
-	uint64_t rule = table && !(pc >> 47) ? rule_find(table, key) : 0;
+	uint64_t rule = rule_of(t, u, rules_table(), pc - 1, generation);
 
-	if (!rule)
-		rule = unwind_rule(t, u, pc - 1, generation);
 	if (rule_kind(rule) == RULE_NO_CODE ||
 	    (!(rule_where(rule) & RULE_AFTER_CALL) &&
 	     !is_made_chain(c, pc, where | rule_where(rule), load(bp))))
@@ -79,7 +86,43 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 	c->sp = bp + 16;
 	c->bp = load(bp);
 	c->exact = false;
+	c->flags = MGL_NODE_FP;
 	return UNWIND_ON;
+}
+
+/* In an epilogue a saved register may lie below the stack pointer, in the red zone. */
+static bool load_popped(struct unwind_state *u, struct unwind_cursor *c, uint64_t at)
+{
+	return c->exact && at < c->sp && c->sp - at <= RED_ZONE &&
+	       stack_read(&u->stacks, at, &c->bp);
+}
+
+/* A simple rule where the hot path's checks fail: more stack must be proven readable, or
+ * what it would read is no stack. */
+static enum unwind_step step_simple(struct unwind_state *u, struct unwind_cursor *c, uint64_t rule)
+{
+	uint64_t base = rule_kind(rule) == RULE_SP ? c->sp : c->bp;
+	uint64_t cfa = base + (uint64_t)rule_cfa(rule) * 8;
+	uint64_t saved = cfa - rule_save(rule) * 8;
+
+	if (rule_kind(rule) == RULE_DEREF) {
+		if (cfa < c->sp || cfa % 8 || !reach(u, c, cfa + 8))
+			return UNWIND_CUT;
+		saved = c->bp + RULE_DEREF_ABOVE - rule_save(rule) * 8;
+		cfa = load(cfa);
+	}
+	if (cfa <= c->sp || cfa % 8 || !reach(u, c, cfa))
+		return UNWIND_CUT;
+	if (rule_save(rule)) {
+		if (saved >= c->sp && saved <= c->high - 8)
+			c->bp = load(saved);
+		else if (!load_popped(u, c, saved))
+			return UNWIND_CUT;
+	}
+	c->pc = load(cfa - 8);
+	c->sp = cfa;
+	c->exact = false;
+	return c->pc ? UNWIND_ON : UNWIND_END;
 }
 
 static AGENT_COLD enum unwind_step step_other(struct thread *t, struct unwind_state *u,
@@ -87,6 +130,10 @@ static AGENT_COLD enum unwind_step step_other(struct thread *t, struct unwind_st
 					      uint32_t generation)
 {
 	switch (rule_kind(rule)) {
+	case RULE_SP:
+	case RULE_BP:
+	case RULE_DEREF:
+		return step_simple(u, c, rule);
 	case RULE_END:
 		return UNWIND_END;
 	case RULE_SIGNAL:
@@ -102,109 +149,111 @@ static AGENT_COLD enum unwind_step step_other(struct thread *t, struct unwind_st
 
 /* --- the walk ---------------------------------------------------------------------------- */
 
-/* In an epilogue a saved register may lie below the stack pointer, in the red zone. */
-static AGENT_COLD bool load_popped(struct unwind_state *u, struct unwind_cursor *c, uint64_t at)
+/* As many frames as simple rules lead through from *c, into [f, end), where all they read is
+ * known readable. Returns past the last frame left; *c is the next one. An exact or guessed
+ * frame is left to the caller. */
+static inline struct unwind_frame *walk_simple(struct unwind_cursor *c, struct unwind_frame *f,
+					       const struct unwind_frame *end,
+					       struct rule_table *table, uint32_t generation)
 {
-	return c->exact && at < c->sp && c->sp - at <= RED_ZONE &&
-	       stack_read(&u->stacks, at, &c->bp);
+	uint64_t pc = c->pc, sp = c->sp, bp = c->bp;
+	uint64_t room = (c->high - sp) / 8; /* readable from sp on, in 8 bytes like all below */
+	struct rule_place place = rule_place(table, generation);
+
+	while (f != end) {
+		uint64_t rule = rule_find(place, pc);
+		uint64_t base = rule & RULE_SP ? sp : bp, next_bp = bp;
+
+		if (AGENT_UNLIKELY(rule_kind(rule) - RULE_SP > RULE_BP - RULE_SP))
+			break;
+		uint64_t cfa = base + (uint64_t)rule_cfa(rule) * 8;
+		/* The frame's size, less one; huge where cfa <= sp or not aligned. */
+		uint64_t size = (cfa - sp - 8) >> 3 | (cfa - sp - 8) << 61;
+		uint64_t save = rule_save(rule);
+
+		if (AGENT_UNLIKELY(size >= room))
+			break;
+		if (save) {
+			if (AGENT_UNLIKELY(save - 1 > size))
+				break;
+			next_bp = load(cfa - save * 8);
+		}
+		*f++ = (struct unwind_frame){pc, sp, bp, rule};
+		pc = load(cfa - 8);
+		sp = cfa;
+		bp = next_bp;
+		room -= size + 1;
+	}
+	c->pc = pc;
+	c->sp = sp;
+	c->bp = bp;
+	return f;
 }
 
-/* Out of a frame by a simple rule. false: something it would read is not stack. */
-static inline bool step_simple(struct unwind_state *u, struct unwind_cursor *c, uint64_t rule)
+static struct unwind_frame frame_of(const struct unwind_cursor *c, uint64_t rule)
 {
-	uint64_t base = rule_kind(rule) == RULE_SP ? c->sp : c->bp;
-	uint64_t cfa = base + rule_cfa(rule);
-	uint64_t origin = cfa;
-
-	if (AGENT_UNLIKELY(rule_kind(rule) == RULE_DEREF)) {
-		if (cfa < c->sp || cfa % 8 || !reach(u, c, cfa + 8))
-			return false;
-		origin = c->bp;
-		cfa = load(cfa);
-	}
-	if (AGENT_UNLIKELY(cfa <= c->sp || cfa % 8 || cfa > c->high) &&
-	    (cfa <= c->sp || cfa % 8 || !reach(u, c, cfa)))
-		return false;
-	if (rule_saves_bp(rule)) {
-		uint64_t at = origin + rule_save(rule);
-
-		if (AGENT_LIKELY(at >= c->sp && at <= c->high - 8))
-			c->bp = load(at);
-		else if (!load_popped(u, c, at))
-			return false;
-	}
-	c->pc = load(cfa - 8);
-	c->sp = cfa;
-	return true;
+	return (struct unwind_frame){c->pc, c->sp, c->bp,
+				     rule | (uint64_t)c->flags << RULE_WHERE_SHIFT};
 }
 
 static bool walk(struct thread *t, struct unwind_state *u)
 {
-	struct rule_table *table = rules_table();
 	uint32_t generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
 	struct unwind_frame *f = u->frame, *end = f + u->inner + u->ring;
 	struct unwind_cursor c = {.pc = u->entry.pc, .sp = u->entry.sp, .bp = u->entry.bp};
-	uint32_t flags = 0;
+	enum unwind_step step = UNWIND_ON;
 
 	c.high = stack_high(&u->stacks, c.sp);
-	for (uint32_t n = 1; n <= UNWIND_WALK_MAX; n++) {
-		uint64_t address = c.pc - !c.exact;
-		uint64_t rule = AGENT_LIKELY(table && !(address >> 47))
-					? rule_find(table, rule_key(address, generation))
-					: 0;
+	while (step == UNWIND_ON && u->count < UNWIND_WALK_MAX) {
+		struct rule_table *table = rules_table();
+		struct unwind_frame *from = f;
 
-		if (AGENT_UNLIKELY(!rule)) {
-			rule = unwind_rule(t, u, address, generation);
-			table = rules_table();
-			if (rule_kind(rule) == RULE_NO_CODE)
-				return false;
-		}
-		f->pc = c.pc;
-		f->sp = c.sp;
-		f->bp = c.bp;
-		f->where = rule_where(rule) | flags;
-		f->kind = rule_kind(rule);
-		u->count = n;
-		if (++f == end)
+		if (AGENT_LIKELY(table && !c.flags))
+			f = walk_simple(&c, f, end, table, generation);
+		u->count += (uint32_t)(f - from);
+		if (f == end) {
 			f = u->frame + u->inner;
-		if (AGENT_LIKELY(rule_kind(rule) <= RULE_DEREF)) {
-			if (!step_simple(u, &c, rule))
-				return false;
-			if (AGENT_UNLIKELY(c.pc == 0))
-				return true;
-			c.exact = false;
-			flags = 0;
 			continue;
 		}
-		enum unwind_step step = step_other(t, u, &c, rule, generation);
+		if (c.pc == 0)
+			return u->count > 0;
+		uint64_t rule = rule_of(t, u, table, c.pc - !c.exact, generation);
 
-		if (step != UNWIND_ON)
-			return step == UNWIND_END;
-		flags = (c.exact ? MGL_NODE_EXACT : 0) |
-			(rule_kind(rule) == RULE_NO_CFI ? MGL_NODE_FP : 0);
+		if (rule_kind(rule) == RULE_NO_CODE)
+			return false;
+		*f++ = frame_of(&c, rule);
+		u->count++;
+		c.flags = 0;
+		step = step_other(t, u, &c, rule, generation);
+		if (f == end)
+			f = u->frame + u->inner;
 	}
-	return false;
+	return step == UNWIND_END;
 }
 
 /* --- into the trie ------------------------------------------------------------------------- */
 
 #define WHERE_FLAGS (MGL_NODE_MODULE_MASK | MGL_NODE_EXACT | MGL_NODE_FP)
 
-/* Enters frames [from, to) of the walk, outermost first, below *node. */
-static bool enter(struct thread *t, struct unwind_state *u, uint32_t from, uint32_t to,
-		  uint32_t *node)
+/* Enters n frames, the last one first, below *node. */
+static bool enter(struct thread *t, const struct unwind_frame *first, uint32_t n, uint32_t *node)
 {
-	for (uint32_t k = to; k-- > from;) {
-		const struct unwind_frame *f = unwind_frame_at(u, k);
+	uint32_t parent = *node;
 
-		if (f->where & RULE_HIDDEN)
+	for (const struct unwind_frame *f = first + n; f-- != first;) {
+		uint32_t where = rule_where(f->rule);
+
+		if (AGENT_UNLIKELY(where & RULE_HIDDEN))
 			continue;
-		uint32_t child = trie_child(t, *node, f->pc, f->where & WHERE_FLAGS);
+		uint32_t child = trie_child(t, parent, f->pc, where & WHERE_FLAGS);
 
-		if (!child)
+		if (AGENT_UNLIKELY(!child)) {
+			*node = parent;
 			return false;
-		*node = child;
+		}
+		parent = child;
 	}
+	*node = parent;
 	return true;
 }
 
@@ -220,15 +269,20 @@ static bool enter_cut(struct thread *t, uint32_t *node)
 
 static uint32_t enter_all(struct thread *t, struct unwind_state *u, bool whole)
 {
-	uint32_t node = 0;
+	const struct unwind_frame *ring = u->frame + u->inner;
 	uint32_t inner = u->count < u->inner ? u->count : u->inner;
-	uint32_t outer = u->count - inner < u->ring ? u->count - inner : u->ring;
-	bool gap = inner + outer < u->count;
-	bool fits = (whole || enter_cut(t, &node)) &&
-		    enter(t, u, u->count - outer, u->count, &node) &&
-		    (!gap || enter_cut(t, &node)) && enter(t, u, 0, inner, &node);
+	uint32_t outer = u->count - inner, oldest = 0, node = 0;
+	bool gap = outer > u->ring;
 
-	if (!whole || gap || !fits)
+	if (AGENT_UNLIKELY(gap)) {
+		oldest = outer % u->ring;
+		outer = u->ring;
+	}
+	bool fits = (whole || enter_cut(t, &node)) && (!gap || enter(t, ring, oldest, &node)) &&
+		    enter(t, ring + oldest, outer - oldest, &node) &&
+		    (!gap || enter_cut(t, &node)) && enter(t, u->frame, inner, &node);
+
+	if (AGENT_UNLIKELY(!whole || gap || !fits))
 		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
 	return node;
 }

@@ -30,8 +30,7 @@ struct unwind_frame {
 	uint64_t pc;
 	uint64_t sp;
 	uint64_t bp;
-	uint32_t where; /* mgl_node.where and RULE_HIDDEN */
-	uint32_t kind;  /* enum rule_kind: how its caller was found */
+	uint64_t rule; /* with MGL_NODE_EXACT and _FP of this frame in its where */
 };
 
 struct unwind_state {
@@ -57,8 +56,9 @@ struct unwind_state {
 /* Registers of a frame on the way out. */
 struct unwind_cursor {
 	uint64_t pc, sp, bp;
-	uint64_t high; /* stack readable up to here */
-	bool exact;    /* pc is the instruction itself */
+	uint64_t high;  /* stack readable up to here */
+	uint32_t flags; /* MGL_NODE_EXACT and _FP of the frame */
+	bool exact;     /* pc is the instruction itself */
 };
 
 enum unwind_step { UNWIND_ON, UNWIND_END, UNWIND_CUT };

@@ -178,10 +178,10 @@ static bool frame_register(struct thread *t, struct unwind_state *u, uint32_t j,
 	*reg = CFI_REGISTERS;
 	if (!f || !outer)
 		return false;
-	if (f->kind == RULE_SIGNAL)
+	if (rule_kind(f->rule) == RULE_SIGNAL)
 		return unwind_signal_register(&u->stacks, f->sp, want, ret);
-	if (f->kind == RULE_NO_CFI || !(CALLEE_SAVED & BIT(want)) ||
-	    !row_find(t, u, f->pc - !(f->where & MGL_NODE_EXACT)))
+	if (rule_kind(f->rule) == RULE_NO_CFI || !(CALLEE_SAVED & BIT(want)) ||
+	    !row_find(t, u, f->pc - !(rule_where(f->rule) & MGL_NODE_EXACT)))
 		return false;
 	switch (row->kind[want]) {
 	case CFI_UNSET:
@@ -255,6 +255,7 @@ AGENT_COLD enum unwind_step unwind_full(struct thread *t, struct unwind_state *u
 	if (c->sp % 8 || (!c->exact && c->sp <= sp))
 		return UNWIND_CUT;
 	c->high = stack_high(&u->stacks, c->sp);
+	c->flags = c->exact ? MGL_NODE_EXACT : 0;
 	if (!c->exact)
 		return c->pc ? UNWIND_ON : UNWIND_END;
 	return ++u->signals <= UNWIND_SIGNALS ? UNWIND_ON : UNWIND_CUT;

@@ -79,6 +79,6 @@ AGENT_COLD uint64_t unwind_rule(struct thread *t, struct unwind_state *u, uint64
 
 	/* What is no code today can be code tomorrow. */
 	if (rule_kind(rule) != RULE_NO_CODE)
-		rules_store(rule_key(address, generation), rule);
+		rules_store(address, generation, rule);
 	return rule;
 }
