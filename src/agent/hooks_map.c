@@ -41,10 +41,9 @@ static void count_call(struct thread *t, enum mgl_api api, bool done, size_t byt
 {
 	struct mgl_calls *calls = &t->slot->calls[api];
 
-	LEDGER_ADD(calls->calls, done);
-	LEDGER_ADD(calls->failed, !done);
-	if (done)
-		LEDGER_ADD(calls->bytes, bytes);
+	calls->calls += done;
+	calls->failed += !done;
+	calls->bytes += done ? bytes : 0;
 }
 
 static void enter_range(struct thread *t, uint64_t start, uint64_t bytes)

@@ -70,7 +70,7 @@ static enum kind interpreter_kind(int fd, const Elf64_Phdr *ph, struct room *roo
 static enum kind elf_kind(int fd, struct room *room, size_t n)
 {
 	Elf64_Ehdr eh;
-	Elf64_Phdr ph;
+	Elf64_Phdr ph = {0};
 
 	if (n < sizeof(eh))
 		return KIND_REFUSES;
@@ -106,7 +106,7 @@ static enum kind script_kind(struct room *room, size_t n)
 
 static enum kind file_kind(int fd, const char *path, struct room *room)
 {
-	struct stat st;
+	struct stat st = {0};
 	long n;
 
 	if (sys_fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))

@@ -1,0 +1,175 @@
+"""The exec hooks: the new program gets exactly what the old one gave it, and is recorded."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import oracle
+
+WAYS = (
+    "execve execve_null execv execvp execvpe execl execlp execle fexecve execveat execveat_fd "
+    "posix_spawn posix_spawn_null posix_spawnp vfork fork failing"
+).split()
+
+
+@pytest.fixture
+def path_env(program):
+    """An environment in which `show` is found by name, after a folder without it."""
+    folder = program("show").parent
+    return {**os.environ, "PATH": f"/nowhere:{folder}:{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def compare(mallograph, tmp_path):
+    """Runs a command bare and recorded: same output, same exit. The report's processes."""
+
+    def run(*command, env):
+        command = [str(word) for word in command]
+        ledger = tmp_path / "compare.mgl"
+        bare = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            [mallograph, "-q", "-o", ledger, "--", *command],
+            env=env,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout.decode() == bare.stdout.decode()
+        assert done.stderr.decode() == bare.stderr.decode()
+        assert done.returncode == bare.returncode
+        return oracle.report(mallograph, ledger)
+
+    return run
+
+
+def shown(report):
+    return [p for p in report.processes if os.path.basename(p["exe"]) == "show"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_every_way_gives_the_program_its_own_and_follows(compare, program, path_env, how):
+    report = compare(program("execs"), how, program("show"), "show", env=path_env)
+    assert len(shown(report)) == 1
+    assert shown(report)[0]["allocations"] > 0
+    assert [p["losses"] for p in report.processes] == [[]] * len(report.processes)
+
+
+@pytest.mark.parametrize("separator", [":", " "])
+def test_a_preload_of_the_users_own_is_kept(compare, program, build, path_env, separator):
+    libraries = [build / "tests" / "programs" / f"lib{n}.so" for n in ("count_preload", "inner")]
+    env = {**path_env, "LD_PRELOAD": separator.join(map(str, libraries))}
+    for how in ("execv", "posix_spawnp", "execve"):
+        report = compare(program("execs"), how, program("show"), "show", env=env)
+        assert len(shown(report)) == 1
+
+
+def test_an_empty_preload_stays_empty(compare, program, path_env):
+    env = {**path_env, "LD_PRELOAD": ""}
+    report = compare(program("execs"), "execvp", program("show"), "show", env=env)
+    assert len(shown(report)) == 1
+
+
+def test_an_emptied_environment_is_followed(compare, program, path_env):
+    report = compare("env", "-i", "env", "-i", "A=b", program("show"), "x", env=path_env)
+    assert [os.path.basename(p["exe"]) for p in report.processes] == ["env", "env", "show"]
+    assert [p["how"] for p in report.processes] == ["root", "exec", "exec"]
+    assert [p["end"]["kind"] for p in report.processes] == ["exec", "exec", "exit"]
+
+
+def test_shells_are_followed_and_the_environment_stays(compare, program, path_env):
+    report = compare(program("shells"), program("show"), env=path_env)
+    assert len(shown(report)) == 2
+    root = report.root
+    assert root["end"] == {"kind": "exit", "code": 0}
+
+
+def test_vfork_children_cost_the_parent_nothing(compare, program, path_env):
+    report = compare(program("execs"), "vforks", program("show"), env=path_env)
+    assert len(shown(report)) == 200
+    assert report.root["losses"] == []
+
+
+def test_a_script_and_its_interpreter(compare, program, path_env, tmp_path):
+    script = tmp_path / "script"
+    script.write_text(f"#!{program('show')} -x\nanything\n")
+    script.chmod(0o755)
+    report = compare(program("execs"), "execv", script, env=path_env)
+    assert len(shown(report)) == 1
+    shell = tmp_path / "shell"
+    shell.write_text(f"{program('show')} of a file without a magic\n")
+    shell.chmod(0o755)
+    report = compare(program("execs"), "execvp", shell, env=path_env)
+    assert len(shown(report)) == 1
+
+
+def missed(process):
+    return [loss for loss in process["losses"] if loss["kind"] == "missed_process"]
+
+
+def test_a_static_child_runs_as_ever_and_is_said(compare, program, path_env, tmp_path):
+    """It cannot be recorded, and must not see our variables either."""
+    source = tmp_path / "static.c"
+    source.write_text(
+        "#define _GNU_SOURCE\n#include <stdio.h>\n#include <unistd.h>\n"
+        "int main(void){for(char**e=environ;*e;e++)puts(*e);return 7;}\n"
+    )
+    child = tmp_path / "static"
+    subprocess.run(["cc", "-static", "-o", child, source], check=True)
+    report = compare(program("execs"), "posix_spawn", child, env=path_env)
+    assert len(report.processes) == 1
+    assert missed(report.root) == [
+        {"kind": "missed_process", "count": 1, "detail": str(child)}
+    ]
+    report = compare(program("execs"), "vfork", child, env=path_env)
+    assert [loss["count"] for loss in missed(report.root)] == [1]
+
+
+def compile_or_skip(command):
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not here")
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"{' '.join(map(str, command[:2]))} does not work here")
+
+
+@pytest.mark.parametrize("compiler", [["cc", "-m32"], ["musl-gcc"]])
+def test_a_child_of_another_loader_runs_as_ever(compare, program, path_env, tmp_path, compiler):
+    """ld.so would complain of us on stderr (32-bit); musl's would refuse to start."""
+    source = tmp_path / "other.c"
+    source.write_text(
+        '#include <stdio.h>\n#include <stdlib.h>\n'
+        'int main(void){puts(getenv("LD_PRELOAD")?"preload":"none");return 5;}\n'
+    )
+    child = tmp_path / "other"
+    compile_or_skip([*compiler, "-o", child, source])
+    report = compare(program("execs"), "posix_spawn", child, env=path_env)
+    assert len(report.processes) == 1
+    assert len(missed(report.root)) == 1
+    script = tmp_path / "script"
+    script.write_text(f"#!{child}\n")
+    script.chmod(0o755)
+    report = compare(program("execs"), "posix_spawnp", script, env=path_env)
+    assert len(missed(report.root)) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
+def test_a_setuid_child_runs_as_ever(compare, program, path_env, tmp_path):
+    child = tmp_path / "setuid"
+    shutil.copy(program("show"), child)
+    os.chown(child, 65534, 65534)
+    child.chmod(0o4755)
+    report = compare(program("execs"), "posix_spawn", child, env=path_env)
+    assert len(missed(report.root)) == 1
+
+
+def test_a_session_the_program_names_wins(mallograph, agent, program, path_env, tmp_path):
+    """A recorded shell in which somebody preloads the agent by hand, for a ledger of his own."""
+    theirs, ours = tmp_path / "theirs.mgl", tmp_path / "ours.mgl"
+    subprocess.run(
+        [mallograph, "-q", "-o", ours, "--", "env", f"LD_PRELOAD={agent}",
+         f"MALLOGRAPH_OUT={theirs}", program("show")],
+        env=path_env, check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert [os.path.basename(p["exe"]) for p in oracle.report(mallograph, ours).processes] == ["env"]
+    assert len(shown(oracle.report(mallograph, theirs))) == 1
