@@ -121,9 +121,8 @@ static struct error *check_summary(const char *path)
 		 slash ? path : ".");
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		errnum = EISDIR;
-	else if (access(path, W_OK) != 0 && (errno != ENOENT || *path == '\0'))
-		errnum = errno;
-	else if (access(path, F_OK) != 0 && access(directory, W_OK | X_OK) != 0)
+	else if ((access(path, W_OK) != 0 && (errno != ENOENT || *path == '\0')) ||
+		 (access(path, F_OK) != 0 && access(directory, W_OK | X_OK) != 0))
 		errnum = errno;
 	return errnum ? error_create_system(errnum, path, "cannot write the summary") : NULL;
 }
