@@ -34,6 +34,7 @@ struct following {
 	char *const *envp;
 	struct scratch scratch;
 	bool execing;
+	bool missed;
 };
 
 /* A vfork child is not the process whose memory it runs in; a fork child's ledger, if it
@@ -43,10 +44,11 @@ static bool is_recorded_process(void)
 	return agent_process && !agent_frozen && agent_process->pid == sys_getpid();
 }
 
-static void count_missed(const struct target *target)
+static void count_missed(struct following *f, const struct target *target)
 {
 	struct thread *t;
 
+	f->missed = true;
 	if (is_recorded_process() && target->path && (t = thread_enter(CFA))) {
 		agent_name_loss(t, MGL_LOSS_MISSED_PROCESS, target->path, strlen(target->path));
 		thread_leave(t);
@@ -64,19 +66,19 @@ static void choose_environment(struct following *f, const struct target *target,
 		return;
 	bytes = environ_bytes(envp);
 	f->scratch = scratch_take(TARGET_ROOM + bytes);
-	if (f->scratch.memory &&
+	if (f->scratch.memory && target_reaches(environ_value(ENVIRON_PRELOAD)) &&
 	    target_loads_agent(target->dir, target->path, target->flags, target->search,
 			       (char *)f->scratch.memory + bytes))
 		f->envp = environ_inject(envp, f->scratch.memory);
 	else
-		count_missed(target);
+		count_missed(f, target);
 }
 
 static void begin(struct following *f, const struct target *target, char *const envp[])
 {
 	int saved = errno;
 
-	*f = (struct following){envp, SCRATCH_NONE, false};
+	*f = (struct following){.envp = envp, .scratch = SCRATCH_NONE};
 	if (!real.execve)
 		real_resolve();
 	choose_environment(f, target, envp);
@@ -87,10 +89,13 @@ static void begin(struct following *f, const struct target *target, char *const 
 	errno = saved;
 }
 
-static void end(struct following *f)
+/* ret is the real function's; an exec that returns has failed. */
+static void end(struct following *f, int ret)
 {
 	if (f->execing)
 		LEDGER_SET(agent_process->state, MGL_STATE_RUNNING);
+	if (f->missed && ret != 0)
+		agent_count_loss(MGL_LOSS_MISSED_PROCESS, UINT64_MAX); /* none was started */
 	scratch_give(&f->scratch);
 }
 
@@ -101,7 +106,7 @@ static int run_execve(const char *path, char *const argv[], char *const envp[])
 
 	begin(&f, &(struct target){AT_FDCWD, path, 0, false, true}, envp);
 	ret = real.execve(path, argv, f.envp);
-	end(&f);
+	end(&f, ret);
 	return ret;
 }
 
@@ -112,7 +117,7 @@ static int run_execvpe(const char *file, char *const argv[], char *const envp[])
 
 	begin(&f, &(struct target){AT_FDCWD, file, 0, true, true}, envp);
 	ret = real.execvpe(file, argv, f.envp);
-	end(&f);
+	end(&f, ret);
 	return ret;
 }
 
@@ -155,7 +160,7 @@ AGENT_EXPORT int execveat(int dir, const char *path, char *const argv[], char *c
 
 	begin(&f, &(struct target){dir, path, flags, false, true}, envp);
 	ret = real.execveat(dir, path, argv, f.envp, flags);
-	end(&f);
+	end(&f, ret);
 	return ret;
 }
 
@@ -166,7 +171,7 @@ AGENT_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 
 	begin(&f, &(struct target){fd, "", AT_EMPTY_PATH, false, true}, envp);
 	ret = real.fexecve(fd, argv, f.envp);
-	end(&f);
+	end(&f, ret);
 	return ret;
 }
 
@@ -232,7 +237,7 @@ AGENT_EXPORT int posix_spawn(pid_t *pid, const char *path,
 
 	begin(&f, &(struct target){AT_FDCWD, path, 0, false, false}, envp);
 	ret = real.posix_spawn(pid, path, actions, attributes, argv, f.envp);
-	end(&f);
+	end(&f, ret);
 	return ret;
 }
 
@@ -246,6 +251,6 @@ AGENT_EXPORT int posix_spawnp(pid_t *pid, const char *file,
 
 	begin(&f, &(struct target){AT_FDCWD, file, 0, true, false}, envp);
 	ret = real.posix_spawnp(pid, file, actions, attributes, argv, f.envp);
-	end(&f);
+	end(&f, ret);
 	return ret;
 }

@@ -16,6 +16,7 @@
 #include "agent/environ.h"
 #include "agent/real.h"
 #include "agent/syscall.h"
+#include "agent/target.h"
 
 /* Calls under way: the first lends, the last takes back. */
 static _Atomic int borrowers;
@@ -78,6 +79,10 @@ static void lend(void)
 
 	if (atomic_fetch_add(&borrowers, 1) != 0 || !environ_differs(environ))
 		return;
+	if (!target_reaches(environ_value(ENVIRON_PRELOAD))) {
+		agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
+		return;
+	}
 	n = count(environ);
 	if (!loan.injected || n != loan.count || !is_same(environ, loan.source, n)) {
 		if (!make(n))

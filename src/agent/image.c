@@ -1,37 +1,44 @@
 #include "agent/image.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/auxv.h>
 
 /* More than any chain of a sane table: only a damaged one is cut. */
 #define MAX_CHAIN 65536u
 
-/* The loader's, both absent from some C libraries. */
+/* The loader's; absent from some C libraries. */
 extern struct r_debug _r_debug __attribute__((weak));
-#pragma weak _dl_find_object
 
-const struct link_map *image_of(uintptr_t pc)
+/* --- modules ------------------------------------------------------------------------ */
+
+/* The loader's list as the program's own dynamic section names it: a program's copy of
+ * _r_debug stays empty in some C libraries. */
+static const struct r_debug *debug_of_program(void)
 {
-	struct dl_find_object found;
+	const ElfW(Phdr) *ph = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+	const ElfW(Dyn) *d = NULL;
+	ElfW(Addr) bias = 0;
 
-	if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0)
-		return NULL;
-	return found.dlfo_link_map;
+	for (unsigned long i = 0; ph && i < getauxval(AT_PHNUM); i++) {
+		if (ph[i].p_type == PT_PHDR)
+			bias = (ElfW(Addr))ph - ph[i].p_vaddr;
+		else if (ph[i].p_type == PT_DYNAMIC)
+			d = (const ElfW(Dyn) *)(bias + ph[i].p_vaddr);
+	}
+	for (; d && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_DEBUG)
+			return (const struct r_debug *)d->d_un.d_ptr;
+	}
+	return NULL;
 }
 
 const struct link_map *image_first(void)
 {
-	const struct link_map *map = NULL;
+	const struct r_debug *debug = &_r_debug;
 
-	/* A program's copy of _r_debug stays empty in some C libraries. */
-	if (&_r_debug)
-		map = _r_debug.r_map;
-	if (!map)
-		map = image_of((uintptr_t)_DYNAMIC);
-	for (uint32_t n = 0; map && map->l_prev && n < IMAGE_MAX_MODULES; n++)
-		map = map->l_prev;
-	return map;
+	if (!debug || !debug->r_map)
+		debug = debug_of_program();
+	return debug ? debug->r_map : NULL;
 }
 
 bool image_is_agent(const struct link_map *map) { return map->l_ld == _DYNAMIC; }
@@ -53,26 +60,9 @@ static const void *table(const struct image *image, ElfW(Addr) value, size_t byt
 	return inside(image, at, bytes) ? at : NULL;
 }
 
-/* false: the module is going, or gone. */
-static bool find_bounds(struct image *image)
+static bool read_dynamic(struct image *ret)
 {
-	struct dl_find_object found;
-
-	image->start = 0;
-	image->stop = UINTPTR_MAX;
-	if (!_dl_find_object || _dl_find_object(image->map->l_ld, &found) != 0)
-		return true;
-	image->start = (uintptr_t)found.dlfo_map_start;
-	image->stop = (uintptr_t)found.dlfo_map_end;
-	return found.dlfo_link_map == image->map;
-}
-
-bool image_open(struct image *ret, const struct link_map *map)
-{
-	*ret = (struct image){.map = map, .bias = map->l_addr};
-	if (!map->l_ld || !find_bounds(ret))
-		return false;
-	for (const ElfW(Dyn) *d = map->l_ld; inside(ret, d, sizeof(*d)) && d->d_tag != DT_NULL;
+	for (const ElfW(Dyn) *d = ret->map->l_ld; inside(ret, d, sizeof(*d)) && d->d_tag != DT_NULL;
 	     d++) {
 		switch (d->d_tag) {
 		case DT_SYMTAB:
@@ -230,6 +220,88 @@ bool image_symbol(const struct image *image, const struct image_name *name,
 	return inside(image, (const void *)ret->address, 1);
 }
 
+/* --- _dl_find_object ---------------------------------------------------------------- */
+
+/* Looked up like any other: to be linked with it, even weakly, is to be refused by the
+ * loader of a C library that does not know its version, and with us the program. */
+#ifndef IMAGE_FIND_NAME
+#define IMAGE_FIND_NAME "_dl_find_object"
+#endif
+
+static bool open_unbounded(struct image *ret, const struct link_map *map)
+{
+	*ret = (struct image){.map = map, .bias = map->l_addr, .stop = UINTPTR_MAX};
+	return map->l_ld && read_dynamic(ret);
+}
+
+typedef int find_function(void *address, struct image_found *ret);
+
+#define FIND_UNKNOWN ((uintptr_t)0)
+#define FIND_ABSENT  ((uintptr_t)1)
+static _Atomic uintptr_t find_address;
+
+static __attribute__((cold, noinline)) uintptr_t find_look_up(void)
+{
+	struct image_name name = image_name(IMAGE_FIND_NAME);
+	uintptr_t found = FIND_ABSENT;
+	struct image_symbol symbol;
+	struct image image;
+	uint32_t n = 0;
+
+	for (const struct link_map *map = image_first(); map && n < IMAGE_MAX_MODULES;
+	     map = map->l_next, n++) {
+		if (!open_unbounded(&image, map) || !image_symbol(&image, &name, &symbol))
+			continue;
+		found = symbol.address;
+		break;
+	}
+	find_address = found;
+	return found;
+}
+
+static find_function *find_object(void)
+{
+	uintptr_t at = find_address;
+
+	if (at == FIND_UNKNOWN)
+		at = find_look_up();
+	return at == FIND_ABSENT ? NULL : (find_function *)at;
+}
+
+bool image_find_is_exact(void) { return find_object() != NULL; }
+
+bool image_find(uintptr_t pc, struct image_found *ret)
+{
+	find_function *find = find_object();
+
+	return find && find((void *)pc, ret) == 0;
+}
+
+const struct link_map *image_of(uintptr_t pc)
+{
+	struct image_found found;
+
+	return image_find(pc, &found) ? found.map : NULL;
+}
+
+bool image_open(struct image *ret, const struct link_map *map)
+{
+	struct image_found found;
+
+	if (!image_find((uintptr_t)map->l_ld, &found))
+		return open_unbounded(ret, map);
+	if (found.map != map) /* going, or gone */
+		return false;
+	*ret = (struct image){
+		.map = map,
+		.bias = map->l_addr,
+		.start = (uintptr_t)found.start,
+		.stop = (uintptr_t)found.stop,
+	};
+	/* Where there are gaps between its segments, that was one of them. */
+	return read_dynamic(ret) || open_unbounded(ret, map);
+}
+
 void *image_function(const struct image *image, const struct image_symbol *symbol)
 {
 	void *(*resolver)(void);
@@ -241,5 +313,5 @@ void *image_function(const struct image *image, const struct image_symbol *symbo
 		return NULL;
 	resolver = (void *(*)(void))symbol->address;
 	target = resolver();
-	return _dl_find_object && !image_of((uintptr_t)target) ? NULL : target;
+	return image_find_is_exact() && !image_of((uintptr_t)target) ? NULL : target;
 }

@@ -57,6 +57,20 @@ const char *image_soname(const struct image *image);
 /* The string at an offset of the module's string table, "" where it is none. */
 const char *image_string(const struct image *image, size_t offset);
 
+/* glibc's struct dl_find_object (2.35), whose headers may be older here. */
+struct image_found {
+	unsigned long long flags;
+	void *start, *stop; /* of one segment where there are gaps between them */
+	const struct link_map *map;
+	void *frame_header;
+	unsigned long long reserved[7];
+};
+
+/* What the loader's lock-free index says of an address. false: nothing, or there is no
+ * such index (image_find_is_exact() tells). */
+bool image_find(uintptr_t pc, struct image_found *ret);
+bool image_find_is_exact(void);
+
 /* The first of the loaded modules, the program's own first. */
 const struct link_map *image_first(void);
 /* The module whose mapping holds pc; NULL = none, or a C library before 2.35. */

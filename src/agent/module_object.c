@@ -18,21 +18,6 @@
 #define PAGE          UINT64_C(4096)
 #define HEADERS_LIMIT 64u /* program headers looked at */
 
-/* struct dl_find_object of glibc 2.35, whose headers may be older here. */
-struct found {
-	unsigned long long flags;
-	void *start, *stop;
-	struct link_map *map;
-	void *frame_header;
-	unsigned long long reserved[7];
-};
-
-#ifndef OBJECT_FIND_NAME
-#define OBJECT_FIND_NAME "_dl_find_object"
-#endif
-extern int find_object(void *address, struct found *ret) __asm__(OBJECT_FIND_NAME)
-	__attribute__((weak));
-
 struct headers {
 	const Elf64_Phdr *at;
 	uint32_t count;
@@ -129,10 +114,10 @@ static const struct link_map *map_next(const struct link_map *map)
 
 bool object_find(uint64_t address, struct object *ret)
 {
-	struct found f;
+	struct image_found f;
 
-	if (find_object) {
-		if (find_object((void *)(uintptr_t)address, &f) != 0)
+	if (image_find_is_exact()) {
+		if (!image_find(address, &f))
 			return false;
 		/* Of an object with gaps between its segments this is one segment's range. */
 		if (object_of_map(f.map, ret))
@@ -150,7 +135,7 @@ bool object_find(uint64_t address, struct object *ret)
 	return false;
 }
 
-bool object_find_is_exact(void) { return find_object != NULL; }
+bool object_find_is_exact(void) { return image_find_is_exact(); }
 
 bool object_next(uintptr_t *cursor, struct object *ret)
 {
@@ -162,7 +147,7 @@ bool object_next(uintptr_t *cursor, struct object *ret)
 			return false;
 		*cursor = (uintptr_t)map;
 		/* The dynamic section is in the object, wherever that is. */
-		if (find_object ? object_find(address_of(map->l_ld), ret) : object_of_map(map, ret))
+		if (image_find_is_exact() ? object_find(address_of(map->l_ld), ret) : object_of_map(map, ret))
 			return true;
 	}
 	return false;

@@ -124,7 +124,7 @@ static struct agent *agent_make(void)
 		return NULL;
 	a->units = private_pages(MGL_MAX_RECORD_UNITS * sizeof(a->units[0]));
 	a->records_size = 1;
-	a->granule_shift = real_facts.glibc_malloc ? 5 : 3;
+	a->granule_shift = real_facts.glibc_malloc && !real_facts.library_new ? 5 : 3;
 	a->pid = sys_getpid();
 	a->serial = atomic_fetch_add(&session_head()->next_process, 1);
 	if (!a->units || !trie_start(a) || !shadow_start(a))

@@ -178,12 +178,20 @@ static bool search_path(const char *name, struct room *room)
 	}
 }
 
+/* Under a filter of the program's, looking could be forbidden at the price of death. */
+static bool may_look(void) { return !agent_frozen && !agent_filtered; }
+
+bool target_reaches(const char *file)
+{
+	/* access(2) judges without the capabilities that an exec takes away. */
+	return !may_look() || sys_call3(SYS_access, (long)file, R_OK, 0) == 0;
+}
+
 bool target_loads_agent(int dir, const char *path, int flags, bool search, void *memory)
 {
 	struct room *room = memory;
 
-	/* Under a filter of the program's, looking could be forbidden at the price of death. */
-	if (!path || agent_frozen || agent_filtered)
+	if (!path || !may_look())
 		return true;
 	if (search && *path && !strchr(path, '/')) {
 		if (!search_path(path, room))

@@ -19,6 +19,9 @@
 
 #define TARGET_ROOM 8192u
 
+/* Whether a new program could open the file: not after a chroot, or with fewer rights. */
+bool target_reaches(const char *file);
+
 /* room: TARGET_ROOM bytes. dir, path and flags as for execveat. search: path, where it
  * has no slash, is looked for in PATH. */
 bool target_loads_agent(int dir, const char *path, int flags, bool search, void *room);

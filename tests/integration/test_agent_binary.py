@@ -45,6 +45,12 @@ def test_it_links_the_c_library_alone(agent):
     assert set(needed) <= {"libc.so.6", "ld-linux-x86-64.so.2"}
 
 
+def test_an_older_c_library_loads_it(agent):
+    """A child of a recorded program may bring its own, and would not start."""
+    versions = re.findall(r"Name: GLIBC_([0-9.]+)", readelf(agent, "-V"))
+    assert max([int(part) for part in v.split(".")] for v in versions) <= [2, 17]
+
+
 def test_its_relocations_are_done_before_the_program_starts(agent):
     dynamic = readelf(agent, "-d")
     assert "TEXTREL" not in dynamic

@@ -163,6 +163,35 @@ def test_a_setuid_child_runs_as_ever(compare, program, path_env, tmp_path):
     assert len(missed(report.root)) == 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up its rights")
+def test_a_child_that_may_not_read_the_agent_runs_as_ever(mallograph, agent, path_env, tmp_path):
+    """ld.so would say on stderr that it cannot open it."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    for file in (mallograph, agent):
+        shutil.copy(file, hidden)
+    done = subprocess.run(
+        [hidden / "mallograph", "-q", "-o", tmp_path / "x.mgl", "--", "setpriv", "--reuid=65534",
+         "--clear-groups", "sh", "-c", "id -u"],
+        env=path_env, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"65534\n", b"")
+    report = oracle.report(mallograph, tmp_path / "x.mgl")
+    assert len(report.processes) == 1
+    assert missed(report.root) == [{"kind": "missed_process", "count": 1, "detail": "sh"}]
+
+
+def test_an_exec_that_fails_missed_nobody(compare, build, program, path_env, tmp_path):
+    """A static program that may not be executed: refused before it is a process."""
+    child = tmp_path / "small_static"
+    shutil.copy(program("small_static"), child)
+    child.chmod(0o644)
+    report = compare(program("execs"), "execv", child, env=path_env)
+    assert report.root["losses"] == []
+    report = compare(program("execs"), "posix_spawn", child, env=path_env)
+    assert report.root["losses"] == []
+
+
 def test_a_session_the_program_names_wins(mallograph, agent, program, path_env, tmp_path):
     """A recorded shell in which somebody preloads the agent by hand, for a ledger of his own."""
     theirs, ours = tmp_path / "theirs.mgl", tmp_path / "ours.mgl"
