@@ -100,9 +100,8 @@ static bool extent_read(const struct reader_file *file, uint64_t unit, uint64_t 
 	const struct mgl_extent *extent =
 		(const struct mgl_extent *)(file->map + (unit << MGL_UNIT_SHIFT));
 
-	if (READ_ONCE(extent->magic) != MGL_EXTENT_MAGIC)
+	if (READ_MAGIC(extent->magic) != MGL_EXTENT_MAGIC)
 		return false;
-	atomic_thread_fence(memory_order_acquire);
 	ret->unit = (uint32_t)unit;
 	ret->units = READ_ONCE(extent->units);
 	ret->first_unit = READ_ONCE(extent->first_unit);

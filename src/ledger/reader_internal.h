@@ -14,9 +14,12 @@
 #include "base/vector.h"
 #include "ledger/reader.h"
 
-/* Loads of what the writer may change meanwhile: atomics, and fields written once. */
+/* Loads of what the writer may change meanwhile: atomics, fields written once, and the
+ * field that was written last, after which the others are there. Those that acquire keep
+ * their order among each other. */
 #define READ_ATOMIC(field) atomic_load_explicit(&(field), memory_order_acquire)
 #define READ_ONCE(field)   (*(const volatile __typeof__(field) *)&(field))
+#define READ_MAGIC(field)  __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
 #define READER_UNIT_PAGES (MGL_UNIT_BYTES / MGL_PAGE)
 #define READER_UNIT_WORDS (READER_UNIT_PAGES / 64)

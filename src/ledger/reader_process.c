@@ -163,9 +163,8 @@ struct error *reader_process_load(struct ledger_reader *reader, struct reader_pr
 	const struct mgl_process *header = reader_record_at(
 		reader, process, MGL_PROCESS_OFFSET / MGL_REF_BYTES, sizeof(struct mgl_process));
 
-	if (!header || READ_ONCE(header->magic) != MGL_PROCESS_MAGIC)
+	if (!header || READ_MAGIC(header->magic) != MGL_PROCESS_MAGIC)
 		return NULL;
-	atomic_thread_fence(memory_order_acquire);
 	if (READ_ONCE(header->serial) != info->serial)
 		return NULL;
 	process->header = header;

@@ -168,7 +168,6 @@ static bool ops_read(struct reading *reading)
 
 static bool ops_unchanged(const struct reading *reading)
 {
-	atomic_thread_fence(memory_order_acquire);
 	for (size_t i = 0; i < reading->sources.count; i++)
 		if (READ_ATOMIC(reading->sources.items[i].slot->op) != reading->sources.items[i].op)
 			return false;

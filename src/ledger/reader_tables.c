@@ -181,7 +181,6 @@ static bool copy_times(struct ledger_reader *reader, struct reader_process *proc
 		times[kept++] = entry;
 	}
 	*ret = kept;
-	atomic_thread_fence(memory_order_acquire);
 	return !(sequence & 1) && READ_ATOMIC(header->time_seq) == sequence;
 }
 
