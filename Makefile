@@ -76,6 +76,6 @@ install:
 	@BUILD=$(BUILD) tools/install '$(PREFIX)' '$(DESTDIR)'
 
 clean:
-	rm -rf $(BUILD) build-asan build-tsan
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz
 
 .PHONY: all run tests check check-full check-fresh lint asan tsan bench install clean help
