@@ -45,10 +45,13 @@ bool module_is_text(const struct module *m, uint64_t address, uint64_t bytes)
 	return false;
 }
 
-static void module_drop(struct module *m, uintptr_t map)
+/* true for one caller only. */
+static bool module_drop(struct module *m, uintptr_t map)
 {
-	if (map && atomic_compare_exchange_strong(&m->map, &map, 0))
-		LEDGER_SET(m->record->unloaded_ns, agent_now());
+	if (!atomic_compare_exchange_strong(&m->map, &map, 0))
+		return false;
+	LEDGER_SET(m->record->unloaded_ns, agent_now());
+	return true;
 }
 
 static void generation_end(void)
@@ -70,8 +73,8 @@ static const struct module *module_match(const struct object *o)
 			continue;
 		if (map == o->map && same_place(m, o))
 			return m;
-		module_drop(m, map);
-		generation_end();
+		if (module_drop(m, map))
+			generation_end();
 	}
 	return NULL;
 }
@@ -246,10 +249,8 @@ void module_unloaded(struct thread *t)
 	for (; m; m = m->next) {
 		uintptr_t map = atomic_load_explicit(&m->map, memory_order_acquire);
 
-		if (map == 0 || is_loaded(m, map))
-			continue;
-		module_drop(m, map);
-		any = true;
+		if (map != 0 && !is_loaded(m, map))
+			any |= module_drop(m, map);
 	}
 	if (any)
 		generation_end();

@@ -9,6 +9,8 @@
  */
 #include "agent/unwind.h"
 
+#include <string.h>
+
 #define OWN_FRAMES 64u
 
 #define BIT(reg) (1u << (reg))
@@ -112,11 +114,11 @@ static bool row_find(struct thread *t, struct unwind_state *u, uint64_t address)
 
 /* --- the agent's own frames ---------------------------------------------------------- */
 
-/* One frame out, all callee-saved registers with it. */
+/* One frame out, all callee-saved registers with it: into u->entry_reg and the machine. */
 static bool own_step(struct unwind_state *u, struct cfi_machine *m)
 {
 	const struct cfi_row *row = &u->cfi.row;
-	uint64_t next[CFI_REGISTERS] = {0};
+	uint64_t *next = u->entry_reg;
 	uint32_t known = BIT(CFI_RIP) | BIT(CFI_RSP);
 	uint64_t cfa;
 
@@ -127,8 +129,7 @@ static bool own_step(struct unwind_state *u, struct cfi_machine *m)
 		if ((CALLEE_SAVED & BIT(reg)) && row_register(m, row, cfa, reg, &next[reg]))
 			known |= BIT(reg);
 	}
-	for (uint32_t reg = 0; reg < CFI_REGISTERS; reg++)
-		m->reg[reg] = next[reg];
+	memcpy(m->reg, next, sizeof(m->reg));
 	m->known = known;
 	return true;
 }
@@ -159,8 +160,6 @@ static AGENT_COLD void entry_find(struct thread *t, struct unwind_state *u)
 	}
 	if (m->reg[CFI_RSP] != u->entry.sp || m->reg[CFI_RIP] != u->entry.pc)
 		return;
-	for (uint32_t reg = 0; reg < CFI_REGISTERS; reg++)
-		u->entry_reg[reg] = m->reg[reg];
 	u->entry_known = m->known;
 }
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -14,12 +14,16 @@
 bool agent_frozen;
 static bool no_memory;
 
-void *private_pages(size_t bytes) { return no_memory ? NULL : calloc(1, bytes); }
-void private_pages_free(void *pages, size_t bytes)
+void *private_pages(size_t bytes)
 {
-	(void)bytes;
-	free(pages);
+	void *p = MAP_FAILED;
+
+	if (!no_memory)
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
 }
+
+void private_pages_free(void *pages, size_t bytes) { munmap(pages, bytes); }
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
