@@ -270,3 +270,13 @@ def test_recover_removes_what_holds_nothing(run, runtime, tmp_path):
     assert "nothing was recorded" in " ".join(result.stderr.split())
     assert "not a mallograph ledger" in " ".join(result.stderr.split())
     assert sorted(p.name for p in place.iterdir()) == ["3-1.mgl", "other"]
+
+
+@pytest.mark.parametrize("name", ["", *BUILT[1:]])
+def test_the_manual_names_the_options_of_help(run, root, name):
+    page = (root / "docs" / "man" / f"mallograph{name and '-'}{name}.1").read_text()
+    help_text = run(*filter(None, [name]), "--help", text=True).stdout
+    listed = re.findall(r"^  (?:-(\w), |    )--([\w-]+)", help_text, re.M)
+    assert listed
+    named = re.findall(r"^\.It(?: Fl (\w) ,)? Fl \\-([\w-]+)", page, re.M)
+    assert sorted(named) == sorted(listed)
