@@ -111,11 +111,6 @@ static __attribute__((noinline)) struct route route_late(enum form form, uintptr
 	return route_find(form, pc, key);
 }
 
-#define ROUTE(name)                                                          \
-	(AGENT_LIKELY(real.name != NULL)                                     \
-		 ? (struct route){(void *)real.name, real_facts.library_new} \
-		 : route_late(FORM##name, PC))
-
 /* --- a real function that throws ------------------------------------------------------ */
 
 #define UNWIND_CLEANUP  2 /* the second phase: frames are being left */
@@ -174,130 +169,186 @@ GUARDED_CALL(new_array, MGL_API_NEW_ARRAY)
 GUARDED_CALL(aligned_new, MGL_API_ALIGNED_NEW)
 GUARDED_CALL(aligned_new_array, MGL_API_ALIGNED_NEW_ARRAY)
 
-/* --- the hooks ---------------------------------------------------------------------- */
+/* --- what is not the C++ library's own ------------------------------------------------ */
 
-#define NEW(name, suffix, api, a, b, c)                                                  \
-	do {                                                                             \
-		struct route r = ROUTE(name);                                            \
-		struct thread *t;                                                        \
-		void *made;                                                              \
-                                                                                         \
-		if (AGENT_LIKELY(!r.records) || !(t = hook_enter(CFA)))                  \
-			return ((void *(*)(size_t, size_t, size_t))r.function)(a, b, c); \
-		made = call_##suffix(r.function, a, b, c);                               \
-		hook_phase(t, CFA, GATE_AGENT);                                          \
-		if (AGENT_LIKELY(made != NULL)) {                                        \
-			REGS(regs);                                                      \
-			account_allocated(t, made, a, api, &regs);                       \
-		} else {                                                                 \
-			account_failed(t, api);                                          \
-		}                                                                        \
-		hook_leave(t);                                                           \
-		return made;                                                             \
+typedef void *new_function(size_t, size_t, size_t);
+typedef void delete_function(void *, size_t, size_t);
+
+struct kind {
+	void **settled; /* in real */
+	enum form form;
+	enum mgl_api api;
+	void *(*call)(void *function, size_t a, size_t b, size_t c);
+};
+
+static struct route route_of(const struct kind *kind, uintptr_t pc)
+{
+	if (*kind->settled)
+		return (struct route){*kind->settled, real_facts.library_new};
+	return route_late(kind->form, pc);
+}
+
+/* Jumped to from a hook, whose frame this one is: pc and cfa are the hook's. */
+static __attribute__((noinline)) void *
+new_slow(size_t size, size_t b, size_t c, const struct kind *kind, uintptr_t pc, uintptr_t cfa)
+{
+	struct unwind_regs regs = {.pc = pc, .sp = cfa};
+	struct route r = route_of(kind, pc);
+	struct thread *t = r.records ? hook_enter(cfa) : NULL;
+	void *made;
+
+	if (!t)
+		return ((new_function *)r.function)(size, b, c);
+	__asm__("mov %%rbp, %0" : "=r"(regs.bp));
+	made = kind->call(r.function, size, b, c);
+	hook_phase(t, cfa, GATE_AGENT);
+	if (AGENT_LIKELY(made != NULL))
+		account_allocated(t, made, size, kind->api, &regs);
+	else
+		account_failed(t, kind->api);
+	hook_leave(t);
+	return made;
+}
+
+static __attribute__((noinline)) void
+delete_slow(void *block, size_t b, size_t c, const struct kind *kind, uintptr_t pc, uintptr_t cfa)
+{
+	struct route r = route_of(kind, pc);
+	struct thread *t = r.records && block ? hook_enter(cfa) : NULL;
+
+	if (t) {
+		hook_phase(t, cfa, GATE_AGENT);
+		account_free(t, block);
+		hook_phase(t, cfa, GATE_REAL);
+	}
+	((delete_function *)r.function)(block, b, c);
+	if (t)
+		hook_leave(t);
+}
+
+/* --- the hooks ------------------------------------------------------------------------ */
+
+/* The C++ library's own, settled at the start: nothing to do but jump. */
+#define IS_PLAIN(name) AGENT_LIKELY(real.name && !real_facts.library_new)
+
+#define NEW(name, suffix, api, arguments, a, b, c)                                     \
+	do {                                                                           \
+		static const struct kind kind = {(void **)&real.name, FORM##name, api, \
+						 call_##suffix};                       \
+                                                                                       \
+		if (IS_PLAIN(name))                                                    \
+			return real.name arguments;                                    \
+		return new_slow(a, b, c, &kind, PC, CFA);                              \
 	} while (0)
 
-AGENT_EXPORT void *_Znwm(size_t size) { NEW(_Znwm, new, MGL_API_NEW, size, 0, 0); }
+#define DELETE(name, arguments, block, b, c)                                                    \
+	do {                                                                                    \
+		static const struct kind kind = {(void **)&real.name, FORM##name, MGL_API_NONE, \
+						 NULL};                                         \
+                                                                                                \
+		if (IS_PLAIN(name))                                                             \
+			real.name arguments;                                                    \
+		else                                                                            \
+			delete_slow(block, b, c, &kind, PC, CFA);                               \
+	} while (0)
+
+AGENT_EXPORT void *_Znwm(size_t size) { NEW(_Znwm, new, MGL_API_NEW, (size), size, 0, 0); }
 
 AGENT_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
 {
-	NEW(_ZnwmRKSt9nothrow_t, new, MGL_API_NEW, size, (size_t)tag, 0);
+	NEW(_ZnwmRKSt9nothrow_t, new, MGL_API_NEW, (size, tag), size, (size_t)tag, 0);
 }
 
 AGENT_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment)
 {
-	NEW(_ZnwmSt11align_val_t, aligned_new, MGL_API_ALIGNED_NEW, size, alignment, 0);
+	NEW(_ZnwmSt11align_val_t, aligned_new, MGL_API_ALIGNED_NEW, (size, alignment), size,
+	    alignment, 0);
 }
 
 AGENT_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment,
 						      const void *tag)
 {
-	NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, aligned_new, MGL_API_ALIGNED_NEW, size, alignment,
-	    (size_t)tag);
+	NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, aligned_new, MGL_API_ALIGNED_NEW,
+	    (size, alignment, tag), size, alignment, (size_t)tag);
 }
 
-AGENT_EXPORT void *_Znam(size_t size) { NEW(_Znam, new_array, MGL_API_NEW_ARRAY, size, 0, 0); }
+AGENT_EXPORT void *_Znam(size_t size)
+{
+	NEW(_Znam, new_array, MGL_API_NEW_ARRAY, (size), size, 0, 0);
+}
 
 AGENT_EXPORT void *_ZnamRKSt9nothrow_t(size_t size, const void *tag)
 {
-	NEW(_ZnamRKSt9nothrow_t, new_array, MGL_API_NEW_ARRAY, size, (size_t)tag, 0);
+	NEW(_ZnamRKSt9nothrow_t, new_array, MGL_API_NEW_ARRAY, (size, tag), size, (size_t)tag, 0);
 }
 
 AGENT_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t alignment)
 {
-	NEW(_ZnamSt11align_val_t, aligned_new_array, MGL_API_ALIGNED_NEW_ARRAY, size, alignment, 0);
+	NEW(_ZnamSt11align_val_t, aligned_new_array, MGL_API_ALIGNED_NEW_ARRAY, (size, alignment),
+	    size, alignment, 0);
 }
 
 AGENT_EXPORT void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment,
 						      const void *tag)
 {
-	NEW(_ZnamSt11align_val_tRKSt9nothrow_t, aligned_new_array, MGL_API_ALIGNED_NEW_ARRAY, size,
-	    alignment, (size_t)tag);
+	NEW(_ZnamSt11align_val_tRKSt9nothrow_t, aligned_new_array, MGL_API_ALIGNED_NEW_ARRAY,
+	    (size, alignment, tag), size, alignment, (size_t)tag);
 }
 
-#define DELETE(name, block, b, c)                                                     \
-	do {                                                                          \
-		struct route r = ROUTE(name);                                         \
-		void (*call)(void *, size_t, size_t) =                                \
-			(void (*)(void *, size_t, size_t))r.function;                 \
-		struct thread *t;                                                     \
-                                                                                      \
-		if (AGENT_LIKELY(!r.records) || !(block) || !(t = hook_enter(CFA))) { \
-			call(block, b, c);                                            \
-			return;                                                       \
-		}                                                                     \
-		hook_phase(t, CFA, GATE_AGENT);                                       \
-		account_free(t, block);                                               \
-		hook_phase(t, CFA, GATE_REAL);                                        \
-		call(block, b, c);                                                    \
-		hook_leave(t);                                                        \
-	} while (0)
+AGENT_EXPORT void _ZdlPv(void *block) { DELETE(_ZdlPv, (block), block, 0, 0); }
 
-AGENT_EXPORT void _ZdlPv(void *block) { DELETE(_ZdlPv, block, 0, 0); }
-
-AGENT_EXPORT void _ZdlPvm(void *block, size_t size) { DELETE(_ZdlPvm, block, size, 0); }
+AGENT_EXPORT void _ZdlPvm(void *block, size_t size)
+{
+	DELETE(_ZdlPvm, (block, size), block, size, 0);
+}
 
 AGENT_EXPORT void _ZdlPvRKSt9nothrow_t(void *block, const void *tag)
 {
-	DELETE(_ZdlPvRKSt9nothrow_t, block, (size_t)tag, 0);
+	DELETE(_ZdlPvRKSt9nothrow_t, (block, tag), block, (size_t)tag, 0);
 }
 
 AGENT_EXPORT void _ZdlPvSt11align_val_t(void *block, size_t alignment)
 {
-	DELETE(_ZdlPvSt11align_val_t, block, alignment, 0);
+	DELETE(_ZdlPvSt11align_val_t, (block, alignment), block, alignment, 0);
 }
 
 AGENT_EXPORT void _ZdlPvmSt11align_val_t(void *block, size_t size, size_t alignment)
 {
-	DELETE(_ZdlPvmSt11align_val_t, block, size, alignment);
+	DELETE(_ZdlPvmSt11align_val_t, (block, size, alignment), block, size, alignment);
 }
 
 AGENT_EXPORT void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *block, size_t alignment,
 						      const void *tag)
 {
-	DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, block, alignment, (size_t)tag);
+	DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (block, alignment, tag), block, alignment,
+	       (size_t)tag);
 }
 
-AGENT_EXPORT void _ZdaPv(void *block) { DELETE(_ZdaPv, block, 0, 0); }
+AGENT_EXPORT void _ZdaPv(void *block) { DELETE(_ZdaPv, (block), block, 0, 0); }
 
-AGENT_EXPORT void _ZdaPvm(void *block, size_t size) { DELETE(_ZdaPvm, block, size, 0); }
+AGENT_EXPORT void _ZdaPvm(void *block, size_t size)
+{
+	DELETE(_ZdaPvm, (block, size), block, size, 0);
+}
 
 AGENT_EXPORT void _ZdaPvRKSt9nothrow_t(void *block, const void *tag)
 {
-	DELETE(_ZdaPvRKSt9nothrow_t, block, (size_t)tag, 0);
+	DELETE(_ZdaPvRKSt9nothrow_t, (block, tag), block, (size_t)tag, 0);
 }
 
 AGENT_EXPORT void _ZdaPvSt11align_val_t(void *block, size_t alignment)
 {
-	DELETE(_ZdaPvSt11align_val_t, block, alignment, 0);
+	DELETE(_ZdaPvSt11align_val_t, (block, alignment), block, alignment, 0);
 }
 
 AGENT_EXPORT void _ZdaPvmSt11align_val_t(void *block, size_t size, size_t alignment)
 {
-	DELETE(_ZdaPvmSt11align_val_t, block, size, alignment);
+	DELETE(_ZdaPvmSt11align_val_t, (block, size, alignment), block, size, alignment);
 }
 
 AGENT_EXPORT void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *block, size_t alignment,
 						      const void *tag)
 {
-	DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, block, alignment, (size_t)tag);
+	DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (block, alignment, tag), block, alignment,
+	       (size_t)tag);
 }
