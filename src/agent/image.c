@@ -15,15 +15,15 @@ extern struct r_debug _r_debug __attribute__((weak));
  * _r_debug stays empty in some C libraries. */
 static const struct r_debug *debug_of_program(void)
 {
-	const ElfW(Phdr) *ph = (const ElfW(Phdr) *)getauxval(AT_PHDR);
-	const ElfW(Dyn) *d = NULL;
-	ElfW(Addr) bias = 0;
+	const Elf64_Phdr *ph = (const Elf64_Phdr *)getauxval(AT_PHDR);
+	const Elf64_Dyn *d = NULL;
+	Elf64_Addr bias = 0;
 
 	for (unsigned long i = 0; ph && i < getauxval(AT_PHNUM); i++) {
 		if (ph[i].p_type == PT_PHDR)
-			bias = (ElfW(Addr))ph - ph[i].p_vaddr;
+			bias = (Elf64_Addr)ph - ph[i].p_vaddr;
 		else if (ph[i].p_type == PT_DYNAMIC)
-			d = (const ElfW(Dyn) *)(bias + ph[i].p_vaddr);
+			d = (const Elf64_Dyn *)(bias + ph[i].p_vaddr);
 	}
 	for (; d && d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_DEBUG)
@@ -51,7 +51,7 @@ static bool inside(const struct image *image, const void *at, size_t bytes)
 }
 
 /* The loader has added the bias to addresses in a dynamic section it could write. */
-static const void *table(const struct image *image, ElfW(Addr) value, size_t bytes)
+static const void *table(const struct image *image, Elf64_Addr value, size_t bytes)
 {
 	const void *at = (const void *)value;
 
@@ -62,11 +62,11 @@ static const void *table(const struct image *image, ElfW(Addr) value, size_t byt
 
 static bool read_dynamic(struct image *ret)
 {
-	for (const ElfW(Dyn) *d = ret->map->l_ld; inside(ret, d, sizeof(*d)) && d->d_tag != DT_NULL;
+	for (const Elf64_Dyn *d = ret->map->l_ld; inside(ret, d, sizeof(*d)) && d->d_tag != DT_NULL;
 	     d++) {
 		switch (d->d_tag) {
 		case DT_SYMTAB:
-			ret->symbols = table(ret, d->d_un.d_ptr, sizeof(ElfW(Sym)));
+			ret->symbols = table(ret, d->d_un.d_ptr, sizeof(Elf64_Sym));
 			break;
 		case DT_STRTAB:
 			ret->strings = table(ret, d->d_un.d_ptr, 1);
@@ -122,7 +122,7 @@ struct image_name image_name(const char *name)
 /* How symbol i answers to the name: 2 by its default version, 1 by a hidden one. */
 static int matches(const struct image *image, uint32_t i, const struct image_name *name)
 {
-	const ElfW(Sym) *s = image->symbols + i;
+	const Elf64_Sym *s = image->symbols + i;
 	unsigned type;
 	uint16_t version = 1;
 
@@ -158,11 +158,11 @@ static uint32_t find_gnu(const struct image *image, const struct image_name *nam
 {
 	const uint32_t *head = image->gnu_hash;
 	uint32_t buckets = head[0], first = head[1], words = head[2], shift = head[3];
-	const ElfW(Addr) *bloom = (const ElfW(Addr) *)(head + 4);
-	const uint32_t bits = sizeof(ElfW(Addr)) * 8;
+	const Elf64_Addr *bloom = (const Elf64_Addr *)(head + 4);
+	const uint32_t bits = sizeof(Elf64_Addr) * 8;
 	const uint32_t *bucket, *chain;
 	uint32_t i, found = 0;
-	ElfW(Addr) word;
+	Elf64_Addr word;
 
 	if (buckets == 0 || words == 0 ||
 	    !inside(image, bloom, words * sizeof(*bloom) + buckets * sizeof(*bucket)))
@@ -209,7 +209,7 @@ bool image_symbol(const struct image *image, const struct image_name *name,
 		  struct image_symbol *ret)
 {
 	uint32_t i = image->gnu_hash ? find_gnu(image, name) : find_sysv(image, name);
-	const ElfW(Sym) *s = image->symbols + i;
+	const Elf64_Sym *s = image->symbols + i;
 
 	if (i == 0)
 		return false;

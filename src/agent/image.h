@@ -22,7 +22,7 @@ struct image {
 	uintptr_t bias;
 	uintptr_t start; /* of the mapping; 0 and UINTPTR_MAX where it is not known */
 	uintptr_t stop;
-	const ElfW(Sym) * symbols;
+	const Elf64_Sym *symbols;
 	const char *strings;
 	size_t string_bytes;
 	const uint32_t *gnu_hash;

@@ -147,7 +147,8 @@ bool object_next(uintptr_t *cursor, struct object *ret)
 			return false;
 		*cursor = (uintptr_t)map;
 		/* The dynamic section is in the object, wherever that is. */
-		if (image_find_is_exact() ? object_find(address_of(map->l_ld), ret) : object_of_map(map, ret))
+		if (image_find_is_exact() ? object_find(address_of(map->l_ld), ret)
+					  : object_of_map(map, ret))
 			return true;
 	}
 	return false;

@@ -51,7 +51,7 @@ static bool needs(const struct link_map *map, const struct link_map *other)
 
 	if (!image_open(&image, map))
 		return false;
-	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL && n < NEEDED_MAX; d++, n++) {
+	for (const Elf64_Dyn *d = map->l_ld; d->d_tag != DT_NULL && n < NEEDED_MAX; d++, n++) {
 		if (d->d_tag == DT_NEEDED && answers_to(other, image_string(&image, d->d_un.d_val)))
 			return true;
 	}
@@ -105,7 +105,7 @@ static void enqueue_needed(struct queue *q, const struct link_map *map)
 
 	if (!image_open(&image, map))
 		return;
-	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL && n < NEEDED_MAX; d++, n++) {
+	for (const Elf64_Dyn *d = map->l_ld; d->d_tag != DT_NULL && n < NEEDED_MAX; d++, n++) {
 		if (d->d_tag == DT_NEEDED)
 			enqueue(q, find_module(image_string(&image, d->d_un.d_val)));
 	}

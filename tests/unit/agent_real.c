@@ -129,7 +129,7 @@ static void test_damaged_tables_end_a_search(void **state)
 			.start = (uintptr_t)page,
 			.stop = (uintptr_t)page + bytes,
 			.bias = (uintptr_t)page,
-			.symbols = (const ElfW(Sym) *)(page + 1024),
+			.symbols = (const Elf64_Sym *)(page + 1024),
 			.strings = (const char *)page + 3072,
 			.string_bytes = 1024,
 			.versions = (const uint16_t *)(page + 4000),
