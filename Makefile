@@ -20,6 +20,7 @@ help:
 	@echo 'make lint                 format, static analysis, spelling'
 	@echo 'make asan, make tsan      the tests with a sanitized tool'
 	@echo 'make bench                what recording costs a malloc and free'
+	@echo 'make fuzz                 hostile ledgers for the reader, for SECONDS=60'
 	@echo 'make install              PREFIX=/usr/local DESTDIR='
 	@echo 'make clean                remove every build directory'
 
@@ -71,6 +72,10 @@ tsan:
 bench: tests
 	@python3 bench/measure.py $(BUILD)
 
+fuzz:
+	@tools/setup fuzz
+	@tools/fuzz $(or $(TARGET),ledger_reader) $(or $(SECONDS),60)
+
 install:
 	@tools/setup build
 	@BUILD=$(BUILD) tools/install '$(PREFIX)' '$(DESTDIR)'
@@ -78,4 +83,4 @@ install:
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz
 
-.PHONY: all run tests check check-full check-fresh lint asan tsan bench install clean help
+.PHONY: all run tests check check-full check-fresh lint asan tsan bench fuzz install clean help
