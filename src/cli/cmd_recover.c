@@ -12,11 +12,11 @@ static const struct cli_option options_table[] = {
 
 static void print_help(void)
 {
-	printf("Usage: mallograph recover [-o FILE]\n"
+	printf("Usage: mallograph recover [-o FILE] [SESSION…]\n"
 	       "\n"
 	       "Save the recordings whose collector was killed, or that had none, into this\n"
 	       "directory, and free the memory they take. Those whose processes still run are\n"
-	       "left alone.\n"
+	       "left alone. SESSION is a session file or a pid; left out, all are meant.\n"
 	       "\n");
 	cli_options_help(options_table, stdout);
 }
@@ -40,25 +40,61 @@ static void print_outcome(const struct collect_found *found, enum collect_recove
 	}
 }
 
-static int recover_all(const char *output)
+static int recover_one(const struct collect_found *found, const char *output)
+{
+	enum collect_recovery outcome;
+	CLEANUP_FREE char *path = NULL;
+	struct error *error = collect_recover(found, output, &outcome, &path);
+
+	if (error)
+		return cli_error(error);
+	print_outcome(found, outcome, path);
+	return 0;
+}
+
+static int recover_all(const struct collect_sessions *sessions, const char *output)
+{
+	int exit_code = 0;
+
+	if (sessions->list.count == 0)
+		cli_note("nothing to recover");
+	/* Oldest first, so that numbered names tell the order. */
+	for (size_t i = sessions->list.count; i-- > 0;) {
+		int outcome = recover_one(&sessions->list.items[i], output);
+
+		if (outcome)
+			exit_code = outcome;
+	}
+	return exit_code;
+}
+
+static int recover_named(const struct collect_sessions *sessions, const char *word,
+			 const char *output)
+{
+	CLEANUP_FREE char *path = NULL;
+	struct error *error = cli_find_ledger(word, false, &path);
+
+	if (error)
+		return cli_error(error);
+	for (size_t i = 0; i < sessions->list.count; i++)
+		if (strcmp(sessions->list.items[i].path, path) == 0)
+			return recover_one(&sessions->list.items[i], output);
+	return recover_one(&(struct collect_found){.path = path}, output);
+}
+
+static int recover(char **words, const char *output)
 {
 	struct collect_sessions sessions = {VECTOR_EMPTY};
 	struct error *error = collect_sessions_list(&sessions);
 	int exit_code = error ? cli_error(error) : 0;
 
-	if (!error && sessions.list.count == 0)
-		cli_note("nothing to recover");
-	/* Oldest first, so that numbered names tell the order. */
-	for (size_t i = sessions.list.count; i-- > 0;) {
-		struct collect_found *found = &sessions.list.items[i];
-		enum collect_recovery outcome;
-		CLEANUP_FREE char *path = NULL;
+	if (!error && !*words)
+		exit_code = recover_all(&sessions, output);
+	for (; !error && *words; words++) {
+		int outcome = recover_named(&sessions, *words, output);
 
-		error = collect_recover(found, output, &outcome, &path);
-		if (error)
-			exit_code = cli_error(error);
-		else
-			print_outcome(found, outcome, path);
+		if (outcome)
+			exit_code = outcome;
 	}
 	collect_sessions_free(&sessions);
 	return exit_code;
@@ -76,15 +112,11 @@ int cli_recover(char **argv)
 			return cli_finish(0);
 		}
 		output = options.value;
-		if (!options.error)
-			options.error = collect_output_check(output);
+		options.error = collect_output_check(output);
 		if (options.error)
 			break;
 	}
 	if (options.error)
 		return cli_usage_error("recover", options.error);
-	if (argv[options.at])
-		return cli_usage_error("recover", error_create(ERROR_USAGE, "recover takes no %s",
-							       argv[options.at]));
-	return recover_all(output);
+	return recover(argv + options.at, output);
 }

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +37,12 @@ def mallograph(build):
 def agent(build):
     """The agent."""
     return build / "libmallograph-agent.so"
+
+
+@pytest.fixture(scope="session")
+def sanitized(mallograph):
+    """Whether the tool has a sanitizer's allocator and is slower for it."""
+    return re.search(rb"__[at]san_init", mallograph.read_bytes()) is not None
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +90,6 @@ def run(mallograph, runtime, tmp_path):
             **options,
         )
 
-    run_tool.tool = mallograph
     return run_tool
 
 
@@ -91,3 +97,14 @@ def run(mallograph, runtime, tmp_path):
 def record(build, tmp_path):
     """Runs test programs recorded; see oracle.py."""
     return oracle.Recorder(build, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def in_namespace():
+    """in_namespace(script, *words, env=, cwd=): sh with mounts of its own, where that can be."""
+    private = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    if subprocess.run([*private, "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespace")
+    return lambda script, *words, env, cwd: subprocess.run(
+        [*private, "sh", "-c", script, "sh", *map(str, words)], env=env, cwd=cwd,
+        capture_output=True, text=True, timeout=60)

@@ -62,8 +62,7 @@ def test_words_of_commands_to_come_are_reserved(run, tmp_path, word):
     (["--max-ledger", "many", "true"], "--max-ledger"), (["--max-ledger=0", "true"], "--max-ledger"),
     (["report", "--sites", "few"], "few"), (["report", "a", "b"], "b"),
     (["report", "-p", "1", "a"], "not both"), (["report", "-p", "x"], "x"),
-    (["env", "word"], "word"), (["env", "--out="], "--out"),
-    (["recover", "word"], "word"), (["recover", "-o", "%q"], "%q"),
+    (["env", "word"], "word"), (["env", "--out="], "--out"), (["recover", "-o", "%q"], "%q"),
 ])
 def test_what_makes_no_sense_is_named(run, tmp_path, words, text):
     result = run(*words, text=True)
@@ -180,7 +179,7 @@ def test_env_records_without_a_collector(run, runtime, tmp_path):
     (ledger,) = (runtime / "mallograph").iterdir()
     pid = ledger.stem
     assert json.loads(run("report", "--json", pid).stdout)["processes"][0]["pid"] == int(pid)
-    assert "recovered mallograph." in run("recover", text=True).stderr
+    assert "recovered mallograph." in run("recover", pid, text=True).stderr
     assert list((runtime / "mallograph").iterdir()) == []
 
 
@@ -234,7 +233,7 @@ def wait_for(condition):
 
 def test_the_death_of_the_collector_is_not_noticed_and_nothing_is_lost(run, abandoned, runtime, tmp_path):
     process, pid = abandoned()
-    result = run("recover", text=True)
+    result = run("recover", str(pid), text=True)
     assert result.returncode == 0 and "its processes still run" in " ".join(result.stderr.split())
     os.kill(pid, 0)
     process.stdin.write("well\n")
@@ -242,19 +241,27 @@ def test_the_death_of_the_collector_is_not_noticed_and_nothing_is_lost(run, aban
     wait_for(lambda: (tmp_path / "result").exists() and (tmp_path / "result").read_text())
     assert (tmp_path / "result").read_text() == "ended well\n"
     wait_for(lambda: not os.path.exists(f"/proc/{pid}/exe"))
-    result = run("recover", "-o", "saved-%p.mgl", text=True)
+    (session,) = (runtime / "mallograph").iterdir()
+    result = run("recover", "-o", "saved-%p.mgl", session, text=True)
     assert f"recovered saved-{pid}.mgl" in result.stderr
     report = json.loads(run("report", "--json", f"saved-{pid}.mgl").stdout)
     assert report["processes"][0]["end"]["kind"] == "lost"
     assert report["processes"][0]["allocations"] > 0
     assert list((runtime / "mallograph").iterdir()) == []
-    assert "nothing to recover" in run("recover", text=True).stderr
+    result = run("recover", str(pid), text=True)
+    assert result.returncode == 125 and "not being recorded" in result.stderr
 
 
-def test_recover_leaves_what_is_being_recorded(run):
-    result = run("-q", "sh", "-c", f'"$0" recover', run.tool, text=True)
+def test_recover_leaves_what_is_being_recorded(run, mallograph, runtime, tmp_path):
+    process = subprocess.Popen(
+        [mallograph, "-q", "-o", "x.mgl", "sh", "-c", "echo $$; read x"], cwd=tmp_path, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+    result = run("recover", process.stdout.readline().strip(), text=True)
     assert result.returncode == 0
     assert "it is being recorded" in " ".join(result.stderr.split())
+    process.communicate("\n")
+    assert (tmp_path / "x.mgl").exists()
 
 
 def test_recover_removes_what_holds_nothing(run, runtime, tmp_path):
@@ -264,12 +271,29 @@ def test_recover_removes_what_holds_nothing(run, runtime, tmp_path):
     ledger[2 << 20:] = bytes(len(ledger) - (2 << 20))
     (place / "2147483647-1.mgl").write_bytes(ledger)
     (place / "3-1.mgl").write_bytes(b"not one")
-    (place / "other").write_text("not named like one")
-    result = run("recover", text=True)
+    result = run("recover", place / "2147483647-1.mgl", place / "3-1.mgl", place / "none.mgl", text=True)
+    told = " ".join(result.stderr.split())
     assert result.returncode == 125
-    assert "nothing was recorded" in " ".join(result.stderr.split())
-    assert "not a mallograph ledger" in " ".join(result.stderr.split())
-    assert sorted(p.name for p in place.iterdir()) == ["3-1.mgl", "other"]
+    assert "nothing was recorded" in told
+    assert "not a mallograph ledger" in told
+    assert "No such file" in told
+    assert [p.name for p in place.iterdir()] == ["3-1.mgl"]
+
+
+def test_recover_takes_all(mallograph, tmp_path, in_namespace):
+    """In a /dev/shm of its own: this finds whatever the user has."""
+    result = in_namespace(
+        'mount -t tmpfs none /dev/shm || exit; "$1" recover; '
+        'export XDG_RUNTIME_DIR=/dev/shm/run; mkdir -m 700 $XDG_RUNTIME_DIR; '
+        'for dir in $XDG_RUNTIME_DIR /nowhere; do eval "$(XDG_RUNTIME_DIR=$dir "$1" env)"; /bin/true; done; '
+        'unset LD_PRELOAD; ls -1 /dev/shm/run/mallograph /dev/shm/mallograph-0; "$1" recover; "$1" recover',
+        mallograph, env=os.environ, cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.count(".mgl\n") >= 2
+    lines = result.stderr.splitlines()
+    assert lines[0] == lines[-1] == "mallograph: nothing to recover"
+    assert sum(line.startswith("mallograph: recovered mallograph.true.") for line in lines) == 2
+    assert len(list(tmp_path.glob("mallograph.true.*.mgl"))) == 2
 
 
 @pytest.mark.parametrize("name", ["", *BUILT[1:]])

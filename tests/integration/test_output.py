@@ -36,15 +36,6 @@ def as_nobody(mallograph, agent):
     shutil.rmtree(top)
 
 
-def in_namespace(script, *words, env, cwd):
-    """A shell script with mounts of its own; skips where there are none to be had."""
-    private = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
-    if subprocess.run([*private, "true"], capture_output=True).returncode:
-        pytest.skip("no mount namespace")
-    return subprocess.run([*private, "sh", "-c", script, "sh", *map(str, words)], env=env, cwd=cwd,
-                          capture_output=True, text=True, timeout=60)
-
-
 def test_default_name_and_the_next_free_one(run, tmp_path):
     # exec keeps the pid that the name bears.
     script = 'touch mallograph.sh.$$.mgl mallograph.sh.$$.1.mgl; exec true'
@@ -125,7 +116,7 @@ def test_the_directory_may_be_renamed_meanwhile(run, tmp_path):
     assert (tmp_path / "b" / "x.mgl").exists()
 
 
-def test_a_full_disk_refuses(mallograph, runtime, tmp_path):
+def test_a_full_disk_refuses(mallograph, runtime, tmp_path, in_namespace):
     (tmp_path / "full").mkdir()
     result = in_namespace(
         'mount -t tmpfs -o size=64k none full && head -c 100k /dev/zero >full/x; '
@@ -136,7 +127,7 @@ def test_a_full_disk_refuses(mallograph, runtime, tmp_path):
     assert not (tmp_path / "started").exists()
 
 
-def test_a_disk_that_fills_up_loses_nothing(run, mallograph, runtime, tmp_path):
+def test_a_disk_that_fills_up_loses_nothing(run, mallograph, runtime, tmp_path, in_namespace):
     (tmp_path / "full").mkdir()
     env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
     result = in_namespace(
@@ -148,13 +139,14 @@ def test_a_disk_that_fills_up_loses_nothing(run, mallograph, runtime, tmp_path):
     assert "No space left" in result.stderr and "ALLOCATED" in result.stderr
     assert "mallograph recover" in result.stderr
     assert len(list((runtime / "mallograph").iterdir())) == 1
-    recovered = run("recover", text=True)
+    (session,) = (runtime / "mallograph").iterdir()
+    recovered = run("recover", session, text=True)
     assert "recovered mallograph." in recovered.stderr
     assert list(tmp_path.glob("mallograph.*.mgl"))
     assert list((runtime / "mallograph").iterdir()) == []
 
 
-def test_no_room_for_the_session_refuses(mallograph, tmp_path):
+def test_no_room_for_the_session_refuses(mallograph, tmp_path, in_namespace):
     result = in_namespace(
         'mount -t tmpfs -o size=16k none /dev/shm; head -c 100k /dev/zero >/dev/shm/x; '
         '"$1" touch started', mallograph,
@@ -193,7 +185,7 @@ def test_a_session_directory_others_can_reach_is_not_used(run, runtime, tmp_path
     assert list(runtime.rglob("*.mgl")) == []
 
 
-def test_no_session_directory_at_all_refuses(mallograph, runtime, tmp_path):
+def test_no_session_directory_at_all_refuses(mallograph, runtime, tmp_path, in_namespace):
     (runtime / "mallograph").touch()
     result = in_namespace(
         'mount -t tmpfs -o ro none /dev/shm; "$1" touch started', mallograph,
