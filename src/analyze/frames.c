@@ -101,7 +101,7 @@ static struct error *frame_intern(struct builder *builder, struct analyze_frame 
 	return NULL;
 }
 
-struct error *naming_init(struct naming *naming, struct builder *builder, size_t process)
+struct error *analyze_naming_init(struct naming *naming, struct builder *builder, size_t process)
 {
 	const struct ledger_process *from = ledger_reader_process(builder->reader, process);
 
@@ -115,7 +115,7 @@ struct error *naming_init(struct naming *naming, struct builder *builder, size_t
 	return NULL;
 }
 
-void naming_deinit(struct naming *naming)
+void analyze_naming_deinit(struct naming *naming)
 {
 	free(naming->modules);
 	map_u64_free(&naming->nodes);
@@ -157,7 +157,7 @@ struct pending {
 	struct ledger_node node;
 };
 
-struct error *naming_frame(struct naming *naming, uint32_t ref, uint32_t *ret)
+struct error *analyze_naming_frame(struct naming *naming, uint32_t ref, uint32_t *ret)
 {
 	VECTOR(struct pending) path = VECTOR_EMPTY;
 	struct error *error = NULL;

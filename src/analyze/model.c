@@ -7,7 +7,7 @@ static struct error *load_process(struct builder *builder, size_t at)
 {
 	uint64_t damage = 0;
 
-	TRY(sites_load(builder, at, &damage));
+	TRY(analyze_sites_load(builder, at, &damage));
 
 	const struct ledger_process *from = ledger_reader_process(builder->reader, at);
 
@@ -16,7 +16,8 @@ static struct error *load_process(struct builder *builder, size_t at)
 	const char *note = from->damage_note ? from->damage_note : "counts or stacks";
 	struct ledger_text detail = {.bytes = note, .length = strlen(note)};
 
-	return process_add_loss(&builder->processes[at], "damaged", from->damage + damage, &detail);
+	return analyze_process_add_loss(&builder->processes[at], "damaged", from->damage + damage,
+					&detail);
 }
 
 static struct error *build(struct builder *builder, struct analyze_model *model)
@@ -27,11 +28,11 @@ static struct error *build(struct builder *builder, struct analyze_model *model)
 		return error_no_memory();
 	TRY(vector_push(&builder->frames, (struct analyze_frame){0}));
 	TRY(vector_push(&builder->modules, (struct analyze_module){0}));
-	TRY(processes_load(builder));
+	TRY(analyze_processes_load(builder));
 	for (size_t i = 0; i < builder->process_count; i++)
 		TRY(load_process(builder, i));
 	TRY(ledger_reader_check(builder->reader));
-	return sites_finish(builder, model);
+	return analyze_sites_finish(builder, model);
 }
 
 struct error *analyze_model_load(struct ledger_reader *reader, struct analyze_model **ret)

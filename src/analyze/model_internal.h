@@ -52,22 +52,25 @@ struct error *analyze_text_copy(struct analyze_text *to,
 				const struct ledger_text *from) ERROR_MUST_CHECK;
 
 /* frames.c */
-struct error *naming_init(struct naming *naming, struct builder *builder,
-			  size_t process) ERROR_MUST_CHECK;
-void naming_deinit(struct naming *naming);
+struct error *analyze_naming_init(struct naming *naming, struct builder *builder,
+				  size_t process) ERROR_MUST_CHECK;
+void analyze_naming_deinit(struct naming *naming);
 /* The frame of a node and, through it, of its whole stack. */
-struct error *naming_frame(struct naming *naming, uint32_t ref, uint32_t *ret) ERROR_MUST_CHECK;
+struct error *analyze_naming_frame(struct naming *naming, uint32_t ref,
+				   uint32_t *ret) ERROR_MUST_CHECK;
 
 /* sites.c: adds a process's rows to the sites and to its own counts. damage counts what
  * was negative though nothing ran meanwhile. */
-struct error *sites_load(struct builder *builder, size_t process,
-			 uint64_t *damage) ERROR_MUST_CHECK;
+struct error *analyze_sites_load(struct builder *builder, size_t process,
+				 uint64_t *damage) ERROR_MUST_CHECK;
 /* Moves the sizes into their final order. */
-struct error *sites_finish(struct builder *builder, struct analyze_model *model) ERROR_MUST_CHECK;
+struct error *analyze_sites_finish(struct builder *builder,
+				   struct analyze_model *model) ERROR_MUST_CHECK;
 
 /* process.c: who came from whom and what became of them. */
-struct error *processes_load(struct builder *builder) ERROR_MUST_CHECK;
-struct error *process_add_loss(struct analyze_process *process, const char *kind, uint64_t count,
-			       const struct ledger_text *detail) ERROR_MUST_CHECK;
+struct error *analyze_processes_load(struct builder *builder) ERROR_MUST_CHECK;
+struct error *analyze_process_add_loss(struct analyze_process *process, const char *kind,
+				       uint64_t count,
+				       const struct ledger_text *detail) ERROR_MUST_CHECK;
 
 #endif

@@ -31,8 +31,8 @@ static const char *const inert_kinds[MGL_INERT_COUNT] = {
 	[MGL_INERT_DETACHED] = "stopped_detached",
 };
 
-struct error *process_add_loss(struct analyze_process *process, const char *kind, uint64_t count,
-			       const struct ledger_text *detail)
+struct error *analyze_process_add_loss(struct analyze_process *process, const char *kind,
+				       uint64_t count, const struct ledger_text *detail)
 {
 	struct analyze_loss loss = {.kind = kind, .count = count};
 	struct analyze_loss *grown =
@@ -55,18 +55,19 @@ static struct error *add_losses(struct analyze_process *process, const struct le
 		const char *kind = from->inert < MGL_INERT_COUNT ? inert_kinds[from->inert]
 								 : "stopped_unknown";
 
-		TRY(process_add_loss(process, kind, 1, NULL));
+		TRY(analyze_process_add_loss(process, kind, 1, NULL));
 	}
 	for (unsigned int i = 0; i < MGL_LOSS_COUNT; i++)
 		if (from->losses[i].count)
-			TRY(process_add_loss(process, loss_kinds[i] ? loss_kinds[i] : "unknown",
-					     from->losses[i].count, &from->losses[i].detail));
+			TRY(analyze_process_add_loss(
+				process, loss_kinds[i] ? loss_kinds[i] : "unknown",
+				from->losses[i].count, &from->losses[i].detail));
 	if (process->end == ANALYZE_RUNNING)
 		return NULL;
 	for (size_t i = 0; i < from->slot_count; i++)
 		unfinished += from->slots[i].unfinished;
 	if (unfinished)
-		TRY(process_add_loss(process, "unfinished_calls", unfinished, NULL));
+		TRY(analyze_process_add_loss(process, "unfinished_calls", unfinished, NULL));
 	return NULL;
 }
 
@@ -264,12 +265,12 @@ static struct error *load_all(struct builder *builder, struct map_u64 *by_pid,
 	for (size_t i = 0; i < builder->process_count; i++)
 		TRY(add_losses(&builder->processes[i], ledger_reader_process(builder->reader, i)));
 	if (builder->process_count && session->missed)
-		TRY(process_add_loss(&builder->processes[0], "missed_process", session->missed,
-				     NULL));
+		TRY(analyze_process_add_loss(&builder->processes[0], "missed_process",
+					     session->missed, NULL));
 	return NULL;
 }
 
-struct error *processes_load(struct builder *builder)
+struct error *analyze_processes_load(struct builder *builder)
 {
 	struct map_u64 by_pid = {0}, by_serial = {0};
 	struct error *error = load_all(builder, &by_pid, &by_serial);

@@ -144,7 +144,7 @@ static struct error *load_rows(struct loading *loading, struct naming *naming,
 
 		if (row->allocs == 0 && row->frees == 0)
 			continue;
-		TRY(naming_frame(naming, row->node, &frame));
+		TRY(analyze_naming_frame(naming, row->node, &frame));
 		TRY(site_of(loading, frame, row->api, &site));
 		TRY(add_size(builder, site, row->size_class, row->allocs));
 		add_row(&builder->sites.items[site].counts, &builder->sums.items[site], row);
@@ -156,7 +156,7 @@ static struct error *load_rows(struct loading *loading, struct naming *naming,
 	return NULL;
 }
 
-struct error *sites_load(struct builder *builder, size_t process, uint64_t *damage)
+struct error *analyze_sites_load(struct builder *builder, size_t process, uint64_t *damage)
 {
 	struct loading loading = {
 		.builder = builder,
@@ -167,12 +167,12 @@ struct error *sites_load(struct builder *builder, size_t process, uint64_t *dama
 	struct naming naming;
 
 	TRY(ledger_rows_read(builder->reader, process, &rows));
-	struct error *error = naming_init(&naming, builder, process);
+	struct error *error = analyze_naming_init(&naming, builder, process);
 
 	if (!error)
 		error = load_rows(&loading, &naming, &rows);
 	*damage = loading.damage + naming.damage;
-	naming_deinit(&naming);
+	analyze_naming_deinit(&naming);
 	ledger_rows_free(&rows);
 	return error;
 }
@@ -186,7 +186,7 @@ static int compare_sizes(const void *a, const void *b)
 	return x->size_class < y->size_class ? -1 : x->size_class > y->size_class;
 }
 
-struct error *sites_finish(struct builder *builder, struct analyze_model *model)
+struct error *analyze_sites_finish(struct builder *builder, struct analyze_model *model)
 {
 	struct site_size *from = builder->sizes.items;
 	size_t count = builder->sizes.count;

@@ -128,7 +128,7 @@ static struct error *walk_extents(struct ledger_reader *reader, uint64_t units,
 		struct reader_extent extent;
 		uint64_t start = unit << MGL_UNIT_SHIFT;
 
-		if (!reader_file_next_data(file, start, &data))
+		if (!ledger_file_next_data(file, start, &data))
 			break;
 		if (data >= start + MGL_PAGE) {
 			uint64_t next = data >> MGL_UNIT_SHIFT;
@@ -165,10 +165,10 @@ static struct error *load_processes(struct ledger_reader *reader)
 	for (size_t i = 0; i < reader->processes.count; i++) {
 		struct reader_process *process = &reader->processes.items[i];
 
-		TRY(reader_process_load(reader, process));
+		TRY(ledger_process_load(reader, process));
 		if (!process->header) {
 			/* It died, or was damaged, before its header was whole. */
-			reader_process_deinit(process);
+			ledger_process_deinit(process);
 			reader->session.missed++;
 			continue;
 		}
@@ -187,9 +187,9 @@ static struct error *load(struct ledger_reader *reader, int fd, const char *name
 	struct map_u64 by_serial = {0};
 	uint64_t units = 0;
 
-	TRY(reader_file_open(&reader->file, fd, name));
+	TRY(ledger_file_open(&reader->file, fd, name));
 	TRY(load_session(reader, &units));
-	TRY(reader_file_map(&reader->file, units << MGL_UNIT_SHIFT));
+	TRY(ledger_file_map(&reader->file, units << MGL_UNIT_SHIFT));
 
 	struct error *error = walk_extents(reader, units, &by_serial);
 
@@ -231,9 +231,9 @@ void ledger_reader_close(struct ledger_reader *reader)
 	if (!reader)
 		return;
 	for (size_t i = 0; i < reader->processes.count; i++)
-		reader_process_deinit(&reader->processes.items[i]);
+		ledger_process_deinit(&reader->processes.items[i]);
 	vector_free(&reader->processes);
-	reader_file_close(&reader->file);
+	ledger_file_close(&reader->file);
 	free(reader);
 }
 
@@ -254,5 +254,5 @@ const struct ledger_process *ledger_reader_process(const struct ledger_reader *r
 
 struct error *ledger_reader_check(const struct ledger_reader *reader)
 {
-	return reader_file_check(&reader->file);
+	return ledger_file_check(&reader->file);
 }

@@ -23,7 +23,7 @@ static struct error *add_chunk(struct shadow *shadow, uint64_t address, const vo
 
 	if (address % bytes || address >= MAX_ADDRESS ||
 	    map_u64_find(&shadow->by_address, address)) {
-		reader_process_damage(shadow->process, "a chunk of the shadow");
+		ledger_process_damage(shadow->process, "a chunk of the shadow");
 		return NULL;
 	}
 	TRY(map_u64_set(&shadow->by_address, address, shadow->chunks.count));
@@ -36,14 +36,14 @@ static struct error *add_extent(struct shadow *shadow, const struct reader_exten
 	struct reader_unit units[MGL_MAX_EXTENT_UNITS];
 
 	if (extent->granule_shift != shadow->granule_shift) {
-		reader_process_damage(shadow->process, "an extent of the shadow");
+		ledger_process_damage(shadow->process, "an extent of the shadow");
 		return NULL;
 	}
 	for (uint32_t i = 0; i < extent->units; i++)
 		units[i] =
 			(struct reader_unit){.unit = extent->unit + i, .left = extent->units - i};
 	for (uint64_t page = 1 + extent->units; page < extent->units * READER_UNIT_PAGES; page++) {
-		const _Atomic uint64_t *entry = reader_unit_at(
+		const _Atomic uint64_t *entry = ledger_unit_at(
 			file, &units[0], MGL_SHADOW_DIRECTORY_OFFSET + page * 8, 8, false);
 		uint64_t address = entry ? READ_ATOMIC(*entry) : 0;
 
@@ -51,7 +51,7 @@ static struct error *add_extent(struct shadow *shadow, const struct reader_exten
 			continue;
 		/* A saved ledger leaves out pages of zeros: chunks without a block. */
 		const void *words =
-			reader_unit_at(file, &units[page / READER_UNIT_PAGES],
+			ledger_unit_at(file, &units[page / READER_UNIT_PAGES],
 				       page % READER_UNIT_PAGES * MGL_PAGE, MGL_PAGE, false);
 
 		if (words)
@@ -95,7 +95,7 @@ static bool decode(struct shadow *shadow, uint64_t granule, uint64_t word, struc
 {
 	uint32_t ref = mgl_shadow_row(word);
 	const struct mgl_row *row =
-		reader_record_at(shadow->reader, shadow->process, ref, sizeof(*row));
+		ledger_record_at(shadow->reader, shadow->process, ref, sizeof(*row));
 
 	if (!row)
 		return false;
@@ -127,7 +127,7 @@ static struct error *walk_chunk(struct shadow *shadow, const struct chunk *chunk
 		 * again, being gone. */
 		if (!decode(shadow, granule, word, &block)) {
 			if (READ_ATOMIC(chunk->words[i]) == word)
-				reader_process_damage(shadow->process, "a block of the shadow");
+				ledger_process_damage(shadow->process, "a block of the shadow");
 			continue;
 		}
 		TRY(visit(context, &block));

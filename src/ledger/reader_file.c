@@ -73,7 +73,7 @@ static void guard_end(struct reader_file *file)
 		}
 }
 
-struct error *reader_file_open(struct reader_file *file, int fd, const char *name)
+struct error *ledger_file_open(struct reader_file *file, int fd, const char *name)
 {
 	char path[64];
 	struct stat status;
@@ -98,7 +98,7 @@ struct error *reader_file_open(struct reader_file *file, int fd, const char *nam
 	return NULL;
 }
 
-struct error *reader_file_map(struct reader_file *file, uint64_t bytes)
+struct error *ledger_file_map(struct reader_file *file, uint64_t bytes)
 {
 	if (bytes > file->size)
 		bytes = file->size;
@@ -116,7 +116,7 @@ struct error *reader_file_map(struct reader_file *file, uint64_t bytes)
 	return NULL;
 }
 
-void reader_file_close(struct reader_file *file)
+void ledger_file_close(struct reader_file *file)
 {
 	if (file->map) {
 		guard_end(file);
@@ -127,7 +127,7 @@ void reader_file_close(struct reader_file *file)
 	free(file->name);
 }
 
-struct error *reader_file_check(const struct reader_file *file)
+struct error *ledger_file_check(const struct reader_file *file)
 {
 	if (file->cut)
 		return error_create_path(ERROR_DAMAGED, file->name,
@@ -135,7 +135,7 @@ struct error *reader_file_check(const struct reader_file *file)
 	return NULL;
 }
 
-bool reader_file_next_data(const struct reader_file *file, uint64_t offset, uint64_t *ret)
+bool ledger_file_next_data(const struct reader_file *file, uint64_t offset, uint64_t *ret)
 {
 	if (offset >= file->map_bytes)
 		return false;
@@ -177,7 +177,7 @@ static bool probe_page(struct reader_file *file, struct reader_unit *unit, uint6
 	uint64_t offset = start + page * MGL_PAGE;
 	uint64_t data, end = offset + MGL_PAGE;
 
-	if (!reader_file_next_data(file, offset, &data) || data >= offset + MGL_PAGE) {
+	if (!ledger_file_next_data(file, offset, &data) || data >= offset + MGL_PAGE) {
 		if (!zeros || !zero_page(file, offset))
 			return false;
 	} else {
@@ -190,7 +190,7 @@ static bool probe_page(struct reader_file *file, struct reader_unit *unit, uint6
 	return true;
 }
 
-const void *reader_unit_at(struct reader_file *file, struct reader_unit *unit, uint64_t offset,
+const void *ledger_unit_at(struct reader_file *file, struct reader_unit *unit, uint64_t offset,
 			   uint64_t bytes, bool zeros)
 {
 	if (unit->unit == 0 || offset >= MGL_UNIT_BYTES || bytes == 0 ||
@@ -211,13 +211,13 @@ const void *reader_unit_at(struct reader_file *file, struct reader_unit *unit, u
 	return file->map + start;
 }
 
-uint64_t reader_unit_data(const struct reader_file *file, uint32_t unit)
+uint64_t ledger_unit_data(const struct reader_file *file, uint32_t unit)
 {
 	uint64_t at = (uint64_t)unit << MGL_UNIT_SHIFT;
 	uint64_t stop = at + MGL_UNIT_BYTES;
 	uint64_t bytes = 0;
 
-	while (at < stop && reader_file_next_data(file, at, &at) && at < stop) {
+	while (at < stop && ledger_file_next_data(file, at, &at) && at < stop) {
 		uint64_t end = data_end(file, at);
 
 		if (end > stop)

@@ -2,7 +2,7 @@
  * The reader's inside, shared by reader*.c alone.
  *
  * The file is mapped once, read-only, as far as units were taken. No address in the
- * mapping is touched before reader_unit_at() has found its page to be in the file.
+ * mapping is touched before ledger_unit_at() has found its page to be in the file.
  */
 #ifndef MALLOGRAPH_LEDGER_READER_INTERNAL_H
 #define MALLOGRAPH_LEDGER_READER_INTERNAL_H
@@ -69,42 +69,42 @@ struct ledger_reader {
 };
 
 /* reader_file.c */
-struct error *reader_file_open(struct reader_file *file, int fd, const char *name) ERROR_MUST_CHECK;
-struct error *reader_file_map(struct reader_file *file, uint64_t bytes) ERROR_MUST_CHECK;
-void reader_file_close(struct reader_file *file);
-struct error *reader_file_check(const struct reader_file *file) ERROR_MUST_CHECK;
+struct error *ledger_file_open(struct reader_file *file, int fd, const char *name) ERROR_MUST_CHECK;
+struct error *ledger_file_map(struct reader_file *file, uint64_t bytes) ERROR_MUST_CHECK;
+void ledger_file_close(struct reader_file *file);
+struct error *ledger_file_check(const struct reader_file *file) ERROR_MUST_CHECK;
 /* Where data begins at or after offset; false = nowhere. */
-bool reader_file_next_data(const struct reader_file *file, uint64_t offset, uint64_t *ret);
+bool ledger_file_next_data(const struct reader_file *file, uint64_t offset, uint64_t *ret);
 /* bytes at a place in a unit, if they lie in the file and in the unit's extent, whose
  * units follow each other in the array; else NULL. Pages that the file does not have, as
  * a saved ledger leaves out those of zeros, read as zeros, or are NULL without zeros. */
-const void *reader_unit_at(struct reader_file *file, struct reader_unit *unit, uint64_t offset,
+const void *ledger_unit_at(struct reader_file *file, struct reader_unit *unit, uint64_t offset,
 			   uint64_t bytes, bool zeros);
 /* Bytes of the unit that are in the file. */
-uint64_t reader_unit_data(const struct reader_file *file, uint32_t unit);
+uint64_t ledger_unit_data(const struct reader_file *file, uint32_t unit);
 
 /* reader_process.c */
-struct error *reader_process_load(struct ledger_reader *reader,
+struct error *ledger_process_load(struct ledger_reader *reader,
 				  struct reader_process *process) ERROR_MUST_CHECK;
-void reader_process_deinit(struct reader_process *process);
+void ledger_process_deinit(struct reader_process *process);
 /* A record, or NULL if the ref does not name bytes of this ledger. */
-const void *reader_record_at(struct ledger_reader *reader, struct reader_process *process,
+const void *ledger_record_at(struct ledger_reader *reader, struct reader_process *process,
 			     uint32_t ref, uint64_t bytes);
 /* note must be a literal. */
-void reader_process_damage(struct reader_process *process, const char *note);
+void ledger_process_damage(struct reader_process *process, const char *note);
 
 /* reader_tables.c */
-struct error *reader_slots_load(struct ledger_reader *reader,
+struct error *ledger_slots_load(struct ledger_reader *reader,
 				struct reader_process *process) ERROR_MUST_CHECK;
-struct error *reader_modules_load(struct ledger_reader *reader,
+struct error *ledger_modules_load(struct ledger_reader *reader,
 				  struct reader_process *process) ERROR_MUST_CHECK;
-struct error *reader_times_load(struct ledger_reader *reader,
+struct error *ledger_times_load(struct ledger_reader *reader,
 				struct reader_process *process) ERROR_MUST_CHECK;
-struct error *reader_mappings_load(struct ledger_reader *reader,
+struct error *ledger_mappings_load(struct ledger_reader *reader,
 				   struct reader_process *process) ERROR_MUST_CHECK;
 /* Copies a blob; *ret is empty where it is not there. Without memory process->no_memory is
- * set, for reader_process_load() to look at in the end. */
-void reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
+ * set, for ledger_process_load() to look at in the end. */
+void ledger_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
 		      uint32_t bytes, uint32_t max, struct ledger_text *ret);
 
 #endif

@@ -8,25 +8,25 @@
 
 static const struct ledger_text no_text = {"", 0};
 
-void reader_process_damage(struct reader_process *process, const char *note)
+void ledger_process_damage(struct reader_process *process, const char *note)
 {
 	process->info.damage++;
 	if (!process->info.damage_note)
 		process->info.damage_note = note;
 }
 
-const void *reader_record_at(struct ledger_reader *reader, struct reader_process *process,
+const void *ledger_record_at(struct ledger_reader *reader, struct reader_process *process,
 			     uint32_t ref, uint64_t bytes)
 {
 	uint32_t unit = ref >> MGL_REF_UNIT_SHIFT;
 
 	if (ref == 0 || unit >= process->record_units)
 		return NULL;
-	return reader_unit_at(&reader->file, &process->records[unit],
+	return ledger_unit_at(&reader->file, &process->records[unit],
 			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes, true);
 }
 
-void reader_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
+void ledger_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
 		      uint32_t bytes, uint32_t max, struct ledger_text *ret)
 {
 	*ret = no_text;
@@ -35,12 +35,12 @@ void reader_text_load(struct ledger_reader *reader, struct reader_process *proce
 	if (bytes > max)
 		bytes = max;
 
-	const void *blob = reader_record_at(reader, process, ref, bytes);
+	const void *blob = ledger_record_at(reader, process, ref, bytes);
 
 	/* True ledgers hold every text they name; a false one may name the same bytes
 	 * over and over to make the reader copy them. */
 	if (!blob || bytes > process->text_left) {
-		reader_process_damage(process, "a text that is not in the ledger");
+		ledger_process_damage(process, "a text that is not in the ledger");
 		return;
 	}
 	char *copy = malloc((size_t)bytes + 1);
@@ -77,7 +77,7 @@ static struct error *map_records(struct reader_process *process)
 	uint64_t most = (uint64_t)own * 4 + 64;
 
 	if (stop > most) {
-		reader_process_damage(process, "an extent far off in record space");
+		ledger_process_damage(process, "an extent far off in record space");
 		stop = (uint32_t)most;
 	}
 	process->records = calloc(stop ? stop : 1, sizeof(*process->records));
@@ -97,7 +97,7 @@ static struct error *map_records(struct reader_process *process)
 		for (uint32_t j = 0; j < extent->units; j++)
 			taken |= first[j].unit != 0;
 		if (taken) {
-			reader_process_damage(process, "two extents at one place");
+			ledger_process_damage(process, "two extents at one place");
 			continue;
 		}
 		for (uint32_t j = 0; j < extent->units; j++) {
@@ -138,29 +138,29 @@ static void load_texts(struct ledger_reader *reader, struct reader_process *proc
 	const struct mgl_process *header = process->header;
 	struct ledger_process *info = &process->info;
 
-	reader_text_load(reader, process, READ_ONCE(header->exe), READ_ONCE(header->exe_bytes),
+	ledger_text_load(reader, process, READ_ONCE(header->exe), READ_ONCE(header->exe_bytes),
 			 MAX_PATH_BYTES, &info->exe);
-	reader_text_load(reader, process, READ_ONCE(header->cwd), READ_ONCE(header->cwd_bytes),
+	ledger_text_load(reader, process, READ_ONCE(header->cwd), READ_ONCE(header->cwd_bytes),
 			 MAX_PATH_BYTES, &info->cwd);
-	reader_text_load(reader, process, READ_ONCE(header->argv), READ_ONCE(header->argv_bytes),
+	ledger_text_load(reader, process, READ_ONCE(header->argv), READ_ONCE(header->argv_bytes),
 			 MAX_ARGV_BYTES, &info->argv);
-	reader_text_load(reader, process, READ_ONCE(header->allocator),
+	ledger_text_load(reader, process, READ_ONCE(header->allocator),
 			 READ_ONCE(header->allocator_bytes), MAX_PATH_BYTES, &info->allocator);
 	for (unsigned int i = 0; i < MGL_LOSS_COUNT; i++) {
 		uint64_t detail = READ_ATOMIC(header->loss_detail[i]);
 
 		info->losses[i].count = READ_ATOMIC(header->losses[i]);
-		reader_text_load(reader, process, (uint32_t)(detail >> 32), (uint32_t)detail,
+		ledger_text_load(reader, process, (uint32_t)(detail >> 32), (uint32_t)detail,
 				 MAX_PATH_BYTES, &info->losses[i].detail);
 	}
 }
 
-struct error *reader_process_load(struct ledger_reader *reader, struct reader_process *process)
+struct error *ledger_process_load(struct ledger_reader *reader, struct reader_process *process)
 {
 	TRY(map_records(process));
 
 	struct ledger_process *info = &process->info;
-	const struct mgl_process *header = reader_record_at(
+	const struct mgl_process *header = ledger_record_at(
 		reader, process, MGL_PROCESS_OFFSET / MGL_REF_BYTES, sizeof(struct mgl_process));
 
 	if (!header || READ_MAGIC(header->magic) != MGL_PROCESS_MAGIC)
@@ -170,20 +170,20 @@ struct error *reader_process_load(struct ledger_reader *reader, struct reader_pr
 	process->header = header;
 	copy_header(info, header);
 	load_texts(reader, process);
-	TRY(reader_slots_load(reader, process));
-	TRY(reader_modules_load(reader, process));
-	TRY(reader_times_load(reader, process));
-	TRY(reader_mappings_load(reader, process));
+	TRY(ledger_slots_load(reader, process));
+	TRY(ledger_modules_load(reader, process));
+	TRY(ledger_times_load(reader, process));
+	TRY(ledger_mappings_load(reader, process));
 	if (process->no_memory)
 		return error_no_memory();
 	for (size_t i = 0; i < process->extents.count; i++)
 		for (uint32_t j = 0; j < process->extents.items[i].units; j++)
 			info->ledger_bytes +=
-				reader_unit_data(&reader->file, process->extents.items[i].unit + j);
+				ledger_unit_data(&reader->file, process->extents.items[i].unit + j);
 	return NULL;
 }
 
-void reader_process_deinit(struct reader_process *process)
+void ledger_process_deinit(struct reader_process *process)
 {
 	for (size_t i = 0; i < process->texts.count; i++)
 		free(process->texts.items[i]);
@@ -201,7 +201,7 @@ bool ledger_node_read(struct ledger_reader *reader, size_t process, uint32_t ref
 		      struct ledger_node *ret)
 {
 	struct reader_process *p = &reader->processes.items[process];
-	const struct mgl_node *node = reader_record_at(reader, p, ref, sizeof(*node));
+	const struct mgl_node *node = ledger_record_at(reader, p, ref, sizeof(*node));
 
 	if (!node)
 		return false;

@@ -87,12 +87,12 @@ static struct error *find_rows(struct reading *reading, uint32_t source)
 
 	for (uint32_t ref = newest; ref && ref != of->newest;) {
 		const struct mgl_row *record =
-			reader_record_at(reading->reader, reading->process, ref, sizeof(*record));
+			ledger_record_at(reading->reader, reading->process, ref, sizeof(*record));
 
 		if (!record || ref & ((1u << ROW_REF_SHIFT) - 1) ||
 		    READ_ONCE(record->slot) != of->ref || READ_ONCE(record->self) != ref ||
 		    ledger_rows_find(reading->rows, ref)) {
-			reader_process_damage(reading->process, "a list of rows");
+			ledger_process_damage(reading->process, "a list of rows");
 			break;
 		}
 		TRY(add_row(reading, ref, source, record));
@@ -115,7 +115,7 @@ static struct error *find_slots(struct reading *reading)
 
 	for (uint32_t ref = newest; ref && ref != reading->newest;) {
 		const struct mgl_slot *slot =
-			reader_record_at(reading->reader, reading->process, ref, sizeof(*slot));
+			ledger_record_at(reading->reader, reading->process, ref, sizeof(*slot));
 
 		if (!slot || map_u64_find(&reading->slots_seen, ref))
 			break;
@@ -144,7 +144,7 @@ static struct error *begin(struct reading *reading)
 		return error_no_memory();
 	rows->place_units = reading->process->record_units;
 	for (size_t i = 0; i < info->slot_count; i++) {
-		const struct mgl_slot *slot = reader_record_at(reading->reader, reading->process,
+		const struct mgl_slot *slot = ledger_record_at(reading->reader, reading->process,
 							       info->slots[i].ref, sizeof(*slot));
 
 		if (!slot)

@@ -40,17 +40,17 @@ static struct ledger_slot slot_copy(const struct mgl_slot *slot, uint32_t ref)
 	return copy;
 }
 
-struct error *reader_slots_load(struct ledger_reader *reader, struct reader_process *process)
+struct error *ledger_slots_load(struct ledger_reader *reader, struct reader_process *process)
 {
 	VECTOR(struct ledger_slot) slots = VECTOR_EMPTY;
 	struct map_u64 seen = {0};
 	struct error *error = NULL;
 
 	for (uint32_t ref = READ_ATOMIC(process->header->slots); ref && !error;) {
-		const struct mgl_slot *slot = reader_record_at(reader, process, ref, sizeof(*slot));
+		const struct mgl_slot *slot = ledger_record_at(reader, process, ref, sizeof(*slot));
 
 		if (!slot || map_u64_find(&seen, ref)) {
-			reader_process_damage(process, "the list of threads");
+			ledger_process_damage(process, "the list of threads");
 			break;
 		}
 		error = map_u64_set(&seen, ref, 1);
@@ -91,7 +91,7 @@ static struct ledger_module module_copy(struct ledger_reader *reader,
 		copy.build_id_bytes = sizeof(copy.build_id);
 	for (uint32_t i = 0; i < copy.build_id_bytes; i++)
 		copy.build_id[i] = READ_ONCE(module->build_id[i]);
-	reader_text_load(reader, process, READ_ONCE(module->path), READ_ONCE(module->path_bytes),
+	ledger_text_load(reader, process, READ_ONCE(module->path), READ_ONCE(module->path_bytes),
 			 MAX_PATH_BYTES, &copy.path);
 	if (copy.path.length == 0 && copy.flags & MGL_MODULE_PROGRAM)
 		copy.path = process->info.exe;
@@ -116,7 +116,7 @@ static struct error *place_modules(struct reader_process *process, const struct 
 		return error_no_memory();
 	for (size_t i = 0; i < count; i++)
 		if (list[i].index == 0 || list[i].index >= stop || table[list[i].index].index)
-			reader_process_damage(process, "a module's index");
+			ledger_process_damage(process, "a module's index");
 		else
 			table[list[i].index] = list[i];
 	process->info.modules = table;
@@ -124,7 +124,7 @@ static struct error *place_modules(struct reader_process *process, const struct 
 	return NULL;
 }
 
-struct error *reader_modules_load(struct ledger_reader *reader, struct reader_process *process)
+struct error *ledger_modules_load(struct ledger_reader *reader, struct reader_process *process)
 {
 	VECTOR(struct ledger_module) list = VECTOR_EMPTY;
 	struct map_u64 seen = {0};
@@ -132,10 +132,10 @@ struct error *reader_modules_load(struct ledger_reader *reader, struct reader_pr
 
 	for (uint32_t ref = READ_ATOMIC(process->header->modules); ref && !error;) {
 		const struct mgl_module *module =
-			reader_record_at(reader, process, ref, sizeof(*module));
+			ledger_record_at(reader, process, ref, sizeof(*module));
 
 		if (!module || list.count >= MGL_NODE_MODULE_MASK || map_u64_find(&seen, ref)) {
-			reader_process_damage(process, "the list of modules");
+			ledger_process_damage(process, "the list of modules");
 			break;
 		}
 		error = map_u64_set(&seen, ref, 1);
@@ -164,7 +164,7 @@ static bool copy_times(struct ledger_reader *reader, struct reader_process *proc
 		count = MGL_TIME_BLOCK * MGL_TIME_BLOCKS;
 	for (uint32_t i = 0; i < count; i++) {
 		if (i % MGL_TIME_BLOCK == 0)
-			block = reader_record_at(reader, process,
+			block = ledger_record_at(reader, process,
 						 READ_ONCE(header->time_blocks[i / MGL_TIME_BLOCK]),
 						 sizeof(*block) * MGL_TIME_BLOCK);
 		if (!block)
@@ -184,7 +184,7 @@ static bool copy_times(struct ledger_reader *reader, struct reader_process *proc
 	return !(sequence & 1) && READ_ATOMIC(header->time_seq) == sequence;
 }
 
-struct error *reader_times_load(struct ledger_reader *reader, struct reader_process *process)
+struct error *ledger_times_load(struct ledger_reader *reader, struct reader_process *process)
 {
 	size_t count = MGL_TIME_BLOCK * MGL_TIME_BLOCKS;
 	struct ledger_time *times = malloc(count * sizeof(*times));
@@ -232,7 +232,7 @@ uint64_t ledger_time_of(const struct ledger_process *process, uint64_t number)
 	return before.ns + (uint64_t)(part * (double)(times[low].ns - before.ns));
 }
 
-struct error *reader_mappings_load(struct ledger_reader *reader, struct reader_process *process)
+struct error *ledger_mappings_load(struct ledger_reader *reader, struct reader_process *process)
 {
 	uint32_t ref = READ_ATOMIC(process->header->mappings);
 	VECTOR(struct ledger_mapping) mappings = VECTOR_EMPTY;
@@ -241,10 +241,10 @@ struct error *reader_mappings_load(struct ledger_reader *reader, struct reader_p
 	if (ref == 0)
 		return NULL;
 	const struct mgl_mapping *table =
-		reader_record_at(reader, process, ref, sizeof(*table) * MGL_MAPPINGS);
+		ledger_record_at(reader, process, ref, sizeof(*table) * MGL_MAPPINGS);
 
 	if (!table) {
-		reader_process_damage(process, "the table of mappings");
+		ledger_process_damage(process, "the table of mappings");
 		return NULL;
 	}
 	for (unsigned int i = 0; i < MGL_MAPPINGS && !error; i++) {
