@@ -133,8 +133,8 @@ def test_killed_at_any_instant_in_a_tree(record):
     profile = report(record.tool, ledger)
     between = 0
     for pid, done, begun in read_published(page):
-        if pid == 0 or begun["allocations"] == 0:
-            continue  # killed before it began
+        if pid == 0 or done["allocations"] == 0:
+            continue  # killed before its first call had returned
         child = profile.of_pid(pid)
         assert child["parent"] == profile.root["id"]
         between += not assert_within_one_call(child, done, begun)

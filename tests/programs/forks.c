@@ -42,8 +42,11 @@ SITE static void *make(size_t size)
 	return p;
 }
 
+static int last = -1; /* where this process's last block is held */
+
 static void new_process(void)
 {
+	last = -1;
 	memset(&t, 0, sizeof(t));
 	inherited = 0;
 	memset(held_here, 0, sizeof(held_here));
@@ -61,8 +64,6 @@ static void drop(size_t i)
 
 static void churn(uint64_t seed, int calls)
 {
-	int last = -1;
-
 	for (int i = 0; i < calls; i++) {
 		size_t k = random_below(&seed, HELD);
 
