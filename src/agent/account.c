@@ -129,12 +129,14 @@ static uint64_t block_out(struct thread *t, uintptr_t block, const struct taken 
 	LEDGER_ADD(row->bytes_out, size);
 	if (AGENT_LIKELY(now > born))
 		LEDGER_ADD(row->lifetime, now - born);
-	if (block == t->last_block) {
-		LEDGER_ADD(row->temporaries, 1);
-		t->last_block = 0;
-	}
 	if (foreign)
 		LEDGER_ADD(row->foreign_frees, 1);
+	if (block == t->last_block) {
+		/* Another thread's, where somebody freed ours and the address came round. */
+		if (!foreign)
+			LEDGER_ADD(row->temporaries, 1);
+		t->last_block = 0;
+	}
 	return size;
 }
 
@@ -191,7 +193,7 @@ static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum m
 	uint32_t node = unwind_stack(t, regs);
 	struct mgl_row *row = node ? row_find(t, node, size_class, api) : NULL;
 
-	if (AGENT_UNLIKELY(!row || (t->number == t->number_stop && !number_refill(t)))) {
+	if (AGENT_UNLIKELY(!row || (t->number >= t->number_stop && !number_refill(t)))) {
 		block_dropped(t);
 		return 0;
 	}

@@ -63,7 +63,7 @@ struct thread {
 
 	uint8_t *records;      /* own bump space: small records from below, */
 	uint8_t *records_stop; /* rows from above */
-	uint32_t records_ref;  /* ref of records */
+	uint32_t records_bias; /* ref = address / MGL_REF_BYTES + this, modulo 2^32 */
 	uint32_t records_next; /* bytes to take next time */
 
 	uint32_t slot_ref;

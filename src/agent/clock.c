@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "agent/core.h"
+#include "agent/signals.h"
 
 #define BATCH_LARGEST 64u
 #define BATCH_NS      50000u
@@ -131,9 +132,11 @@ static void time_append(struct thread *t, uint64_t number, uint64_t ns)
 void time_note(struct thread *t, uint64_t number, uint64_t ns)
 {
 	struct agent *a = t->agent;
+	struct signals signals = signals_hold();
 
-	if (atomic_exchange_explicit(&a->time_busy, true, memory_order_acquire))
-		return;
-	time_append(t, number, ns);
-	atomic_store_explicit(&a->time_busy, false, memory_order_release);
+	if (!atomic_exchange_explicit(&a->time_busy, true, memory_order_acquire)) {
+		time_append(t, number, ns);
+		atomic_store_explicit(&a->time_busy, false, memory_order_release);
+	}
+	signals_release(&signals);
 }

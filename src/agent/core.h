@@ -182,4 +182,8 @@ enum process_started process_start(void);
 /* A call that came while the process was starting. */
 void agent_count_early(void);
 
+/* What a call that hook_enter() refused has made, given back: counted where it goes
+ * unrecorded because recording has ended. */
+void *agent_missed(void *made);
+
 #endif

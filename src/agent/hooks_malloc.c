@@ -24,7 +24,7 @@ void cfree(void *block);
 		void *made = (call);                                      \
                                                                           \
 		if (AGENT_UNLIKELY(!t))                                   \
-			return made;                                      \
+			return agent_missed(made);                        \
 		hook_phase(t, CFA, GATE_AGENT);                           \
 		if (AGENT_LIKELY(made != NULL)) {                         \
 			REGS(regs);                                       \
@@ -62,8 +62,10 @@ AGENT_EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 	struct thread *t = hook_enter(CFA);
 	int err = real.posix_memalign(out, alignment, size);
 
-	if (AGENT_UNLIKELY(!t))
+	if (AGENT_UNLIKELY(!t)) {
+		agent_missed(err == 0 ? *out : NULL);
 		return err;
+	}
 	hook_phase(t, CFA, GATE_AGENT);
 	if (err == 0 && *out) {
 		REGS(regs);
@@ -115,7 +117,7 @@ AGENT_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 		struct thread *t = hook_enter(CFA);                                         \
                                                                                             \
 		if (AGENT_UNLIKELY(!t))                                                     \
-			return (call);                                                      \
+			return agent_missed(call);                                          \
 		hook_phase(t, CFA, GATE_AGENT);                                             \
 		struct taken old = account_realloc_begin(t, (block));                       \
 		int before = errno;                                                         \

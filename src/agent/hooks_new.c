@@ -197,8 +197,10 @@ new_slow(size_t size, size_t b, size_t c, const struct kind *kind, uintptr_t pc,
 	struct thread *t = r.records ? hook_enter(cfa) : NULL;
 	void *made;
 
-	if (!t)
-		return ((new_function *)r.function)(size, b, c);
+	if (!t) {
+		made = ((new_function *)r.function)(size, b, c);
+		return r.records ? agent_missed(made) : made;
+	}
 	__asm__("mov %%rbp, %0" : "=r"(regs.bp));
 	made = kind->call(r.function, size, b, c);
 	hook_phase(t, cfa, GATE_AGENT);

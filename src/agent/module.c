@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/rules.h"
+#include "agent/signals.h"
 
 #define PATH_LIMIT 4096u
 
@@ -205,7 +206,14 @@ const struct module *module_find(struct thread *t, uint64_t address)
 	if (!object_find(address, &c.object))
 		return NULL;
 	m = module_match(&c.object);
-	return m ? m : module_enter(t, &c);
+	if (m)
+		return m;
+	/* A module in the private list alone would have no name in the ledger. */
+	struct signals signals = signals_hold();
+
+	m = module_enter(t, &c);
+	signals_release(&signals);
+	return m;
 }
 
 uint32_t module_of(struct thread *t, uint64_t pc)

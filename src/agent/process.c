@@ -37,12 +37,20 @@ extern void *__libc_stack_end;
 void agent_count_loss(enum mgl_loss kind, uint64_t count)
 {
 	if (agent_process)
-		atomic_fetch_add_explicit(&agent_process->losses[kind], count, memory_order_relaxed);
+		atomic_fetch_add_explicit(&agent_process->losses[kind], count,
+					  memory_order_relaxed);
 }
 
-void agent_count_early(void)
+void agent_count_early(void) { atomic_fetch_add_explicit(&early_calls, 1, memory_order_relaxed); }
+
+/* A child of fork has a process gate of 0, and the ledger is not its own. */
+AGENT_COLD void *agent_missed(void *made)
 {
-	atomic_fetch_add_explicit(&early_calls, 1, memory_order_relaxed);
+	if (made && (atomic_load(gate_of(agent_thread)) & GATE_OFF) && process_gate &&
+	    atomic_load(process_gate) == PROCESS_RECORDS &&
+	    LEDGER_GET(agent_process->inert) != MGL_INERT_DETACHED)
+		agent_count_loss(MGL_LOSS_UNRECORDED, 1);
+	return made;
 }
 
 void agent_name_loss(struct thread *t, enum mgl_loss kind, const char *detail, size_t bytes)

@@ -3,6 +3,7 @@
  * thread's own private memory; the rows are the ledger's, chained from the slot.
  */
 #include "agent/core.h"
+#include "agent/signals.h"
 
 #define FIRST_ENTRIES 64u
 
@@ -41,7 +42,7 @@ static struct row_entry *entry_find(const struct row_index *index, uint64_t key)
 	}
 }
 
-static AGENT_COLD bool index_grow(struct thread *t)
+static bool index_double(struct thread *t)
 {
 	struct row_index *old = t->rows;
 	struct row_index grown = {0};
@@ -72,6 +73,15 @@ static AGENT_COLD bool index_grow(struct thread *t)
 	return true;
 }
 
+static AGENT_COLD bool index_grow(struct thread *t)
+{
+	struct signals signals = signals_hold();
+	bool grown = index_double(t);
+
+	signals_release(&signals);
+	return grown;
+}
+
 static AGENT_COLD struct mgl_row *row_make(struct thread *t, struct row_entry *entry, uint64_t key)
 {
 	uint32_t ref;
@@ -86,9 +96,11 @@ static AGENT_COLD struct mgl_row *row_make(struct thread *t, struct row_entry *e
 	row->self = ref;
 	row->next = LEDGER_GET(t->slot->rows);
 	atomic_store_explicit(&t->slot->rows, ref, memory_order_release);
-	entry->key = key;
+	/* The key last: a handler may leave this hook for good after any store. */
 	entry->row = row;
 	t->rows->count++;
+	atomic_signal_fence(memory_order_release);
+	entry->key = key;
 	return row;
 }
 

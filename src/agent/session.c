@@ -9,12 +9,11 @@
  * is then an error code here and not a SIGBUS in the target.
  */
 #include "agent/core.h"
-#include "agent/syscall.h"
-
 #include "agent/sessionfile.h"
+#include "agent/signals.h"
 
-#define HOP_BYTES (UINT64_C(64) << 20)
-#define MAPPED_MAX 4096u
+#define HOP_BYTES           (UINT64_C(64) << 20)
+#define MAPPED_MAX          4096u
 #define FROZEN_RECORD_BYTES ((size_t)1 << 20)
 #define FROZEN_SHADOW_PAGES 256u
 
@@ -34,10 +33,7 @@ static struct {
 } mapped[MAPPED_MAX];
 static _Atomic uint32_t mapped_count;
 
-struct mgl_session *session_head(void)
-{
-	return head;
-}
+struct mgl_session *session_head(void) { return head; }
 
 const struct mgl_control *session_control(void)
 {
@@ -54,10 +50,7 @@ static void *seed_page(uint64_t s)
 	return (void *)(uintptr_t)((s & ((UINT64_C(1) << 35) - 1)) << 12);
 }
 
-static uint64_t seed_offset(uint64_t s)
-{
-	return s >> 35 << 12;
-}
+static uint64_t seed_offset(uint64_t s) { return s >> 35 << 12; }
 
 bool session_join(void)
 {
@@ -85,7 +78,8 @@ static bool populate(void *at, size_t bytes)
 bool session_populate(void *at, size_t bytes)
 {
 	uint64_t limit = LEDGER_GET(session_control()->max_bytes);
-	uint64_t had = atomic_fetch_add_explicit(&head->populated_bytes, bytes, memory_order_relaxed);
+	uint64_t had =
+		atomic_fetch_add_explicit(&head->populated_bytes, bytes, memory_order_relaxed);
 
 	if (agent_frozen) {
 		agent_go_inert(MGL_INERT_SECCOMP);
@@ -110,7 +104,8 @@ static uint8_t *map_far(uint64_t offset, size_t bytes)
 
 	if (seed_offset(from) > offset) /* another thread has hopped past it */
 		from = seed_pack((char *)head + MGL_SEED_OFFSET, MGL_SEED_OFFSET);
-	while (offset + bytes - seed_offset(from) > HOP_BYTES + MGL_MAX_EXTENT_UNITS * MGL_UNIT_BYTES) {
+	while (offset + bytes - seed_offset(from) >
+	       HOP_BYTES + MGL_MAX_EXTENT_UNITS * MGL_UNIT_BYTES) {
 		char *window = sys_mremap(seed_page(from), 0, hop, MREMAP_MAYMOVE);
 
 		if (sys_failed(window)) {
@@ -180,7 +175,8 @@ struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, u
 	}
 	if (kind == MGL_EXTENT_RECORDS) {
 		first_unit = atomic_fetch_add(&a->record_units, units);
-		if (first_unit >= MGL_MAX_RECORD_UNITS || units > MGL_MAX_RECORD_UNITS - first_unit) {
+		if (first_unit >= MGL_MAX_RECORD_UNITS ||
+		    units > MGL_MAX_RECORD_UNITS - first_unit) {
 			agent_go_inert(MGL_INERT_FILE_FULL);
 			return NULL;
 		}
@@ -262,7 +258,7 @@ static uint8_t *pages_take(struct agent *a, uint32_t pages, uint32_t *ref)
 	}
 }
 
-static AGENT_COLD bool records_refill(struct thread *t, size_t need)
+static bool records_take(struct thread *t, size_t need)
 {
 	uint32_t ref;
 	size_t bytes = t->records_next ? t->records_next : 2 * MGL_PAGE;
@@ -277,10 +273,25 @@ static AGENT_COLD bool records_refill(struct thread *t, size_t need)
 		return false;
 	t->records = at;
 	t->records_stop = at + bytes;
-	t->records_ref = ref;
+	t->records_bias = ref - (uint32_t)((uintptr_t)at / MGL_REF_BYTES);
 	if (bytes < 65536)
 		t->records_next = (uint32_t)bytes * 2;
 	return true;
+}
+
+static AGENT_COLD bool records_refill(struct thread *t, size_t need)
+{
+	struct signals signals = signals_hold();
+	bool taken = records_take(t, need);
+
+	signals_release(&signals);
+	return taken;
+}
+
+/* One store moves the bump pointer, so a hook that is left at any moment costs a record. */
+static inline uint32_t record_ref(const struct thread *t, const void *at)
+{
+	return (uint32_t)((uintptr_t)at / MGL_REF_BYTES) + t->records_bias;
 }
 
 void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref)
@@ -293,9 +304,8 @@ void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref)
 		return NULL;
 	void *at = t->records;
 
-	*ref = t->records_ref;
+	*ref = record_ref(t, at);
 	t->records += bytes;
-	t->records_ref += (uint32_t)(bytes / MGL_REF_BYTES);
 	return at;
 }
 
@@ -307,7 +317,7 @@ void *record_alloc_row(struct thread *t, uint32_t *ref)
 	    !records_refill(t, bytes))
 		return NULL;
 	t->records_stop -= bytes;
-	*ref = t->records_ref + (uint32_t)((t->records_stop - t->records) / MGL_REF_BYTES);
+	*ref = record_ref(t, t->records_stop);
 	return t->records_stop;
 }
 

@@ -7,6 +7,7 @@
  * real malloc returned and cleared before the real free is called.
  */
 #include "agent/core.h"
+#include "agent/signals.h"
 
 #define ADDRESS_BITS 47u
 #define LEAF_SHIFT   28u /* a leaf of pointers serves 256 MiB */
@@ -112,7 +113,7 @@ static chunk_pointer *leaf_make(struct agent *a, uintptr_t block)
 
 /* The directory entry stands before the pointer does, so no word is ever in a chunk that
  * readers do not know. */
-static AGENT_COLD bool chunk_make(struct thread *t, uintptr_t block)
+static bool chunk_take(struct thread *t, uintptr_t block)
 {
 	struct agent *a = t->agent;
 
@@ -142,6 +143,15 @@ static AGENT_COLD bool chunk_make(struct thread *t, uintptr_t block)
 	t->shadow_directory++;
 	t->shadow_pages--;
 	return true;
+}
+
+static AGENT_COLD bool chunk_make(struct thread *t, uintptr_t block)
+{
+	struct signals signals = signals_hold();
+	bool made = chunk_take(t, block);
+
+	signals_release(&signals);
+	return made;
 }
 
 static inline _Atomic uint64_t *word_make(struct thread *t, uintptr_t block)

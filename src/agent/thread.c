@@ -18,7 +18,7 @@
 
 #include "agent/account.h"
 #include "agent/real.h"
-#include "agent/syscall.h"
+#include "agent/signals.h"
 
 #define NESTED_MAX      4u
 #define ADOPT_LOOKED_AT 64u
@@ -226,18 +226,40 @@ static bool is_abandoned(uintptr_t gate, uintptr_t cfa)
 	return cfa >= (gate & ~(uintptr_t)15) && !on_alternate_stack();
 }
 
+/* Takes over what an abandoned hook left: its op word may be odd for good. */
+static void abandoned_enter(struct thread *t, uintptr_t cfa)
+{
+	agent_count_loss(MGL_LOSS_ABANDONED, 1);
+	if (LEDGER_GET(t->slot->op) & 1)
+		LEDGER_ADD(t->slot->op, 1);
+	gate_set(t, cfa | GATE_REAL);
+}
+
+static void nested_make(struct thread *t, uint32_t level)
+{
+	struct signals signals = signals_hold();
+
+	if (!t->nested)
+		t->nested = thread_make(t->agent, level);
+	signals_release(&signals);
+}
+
 static struct thread *thread_nested(struct thread *t, uintptr_t cfa)
 {
 	for (uint32_t level = 1; level <= NESTED_MAX; level++) {
 		if (!t->nested)
-			t->nested = thread_make(t->agent, level);
+			nested_make(t, level);
 		t = t->nested;
 		if (!t)
 			return NULL;
 		uintptr_t gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
 
-		if (gate == 0 || gate == GATE_READY || is_abandoned(gate, cfa)) {
+		if (gate == 0 || gate == GATE_READY) {
 			gate_set(t, cfa | GATE_REAL);
+			return t;
+		}
+		if (is_abandoned(gate, cfa)) {
+			abandoned_enter(t, cfa);
 			return t;
 		}
 		if (gate & (GATE_REAL | GATE_OFF))
@@ -259,8 +281,7 @@ AGENT_COLD struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa)
 	if (gate & GATE_OFF)
 		return NULL;
 	if (is_abandoned(gate, cfa)) {
-		agent_count_loss(MGL_LOSS_ABANDONED, 1);
-		gate_set(t, cfa | GATE_REAL);
+		abandoned_enter(t, cfa);
 		return t;
 	}
 	if (gate & GATE_REAL)
@@ -277,10 +298,7 @@ struct thread *thread_enter(uintptr_t cfa)
 	return t;
 }
 
-void thread_leave(struct thread *t)
-{
-	gate_set(t, t->idle);
-}
+void thread_leave(struct thread *t) { gate_set(t, t->idle); }
 
 void thread_real_begin(struct thread *t)
 {

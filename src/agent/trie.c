@@ -8,6 +8,7 @@
  * duplicate costs 16 bytes and nothing else.
  */
 #include "agent/core.h"
+#include "agent/signals.h"
 
 #define FIRST_SLOTS 1024u
 #define PROBES      64u
@@ -61,18 +62,20 @@ static void table_copy(struct trie_table *to, struct trie_table *from, struct th
 static AGENT_COLD void table_grow(struct thread *t, struct trie_table *old)
 {
 	struct agent *a = t->agent;
+	struct signals signals = signals_hold();
 
-	if (atomic_exchange(&a->trie_growing, true))
-		return;
-	if (atomic_load(&a->trie) == old) {
-		struct trie_table *table = table_make((old->mask + 1) * 4);
+	if (!atomic_exchange(&a->trie_growing, true)) {
+		if (atomic_load(&a->trie) == old) {
+			struct trie_table *table = table_make((old->mask + 1) * 4);
 
-		if (table) {
-			table_copy(table, old, t);
-			atomic_store_explicit(&a->trie, table, memory_order_release);
+			if (table) {
+				table_copy(table, old, t);
+				atomic_store_explicit(&a->trie, table, memory_order_release);
+			}
 		}
+		atomic_store(&a->trie_growing, false);
 	}
-	atomic_store(&a->trie_growing, false);
+	signals_release(&signals);
 }
 
 static uint32_t node_make(struct thread *t, uint32_t parent, uint64_t pc, uint32_t where)
