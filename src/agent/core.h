@@ -145,6 +145,8 @@ static inline void gate_set(struct thread *t, uintptr_t value)
 /* A struct thread for a new thread, handler level or process. */
 struct thread *thread_make(struct agent *a, uint32_t level);
 struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa);
+/* This is a handler that interrupted a hook of its thread. */
+bool thread_in_hook(void);
 
 /* The way in of every hook: phase REAL, since the real function comes first. */
 static inline struct thread *hook_enter(uintptr_t cfa)

@@ -63,9 +63,10 @@ dlmopen:
 	.cfi_endproc
 	.size	dlmopen, .-dlmopen
 
-/* long syscall(long number, …): all but seccomp and prctl pass, and the first, which
- * finds the real function. */
+/* long syscall(long number, …): all but seccomp, prctl and forks pass. A child that shares
+ * memory, or starts on another stack, must not come back through a frame of ours. */
 #include <asm/unistd_64.h>
+#define CLONE_VM 0x100
 	.globl	syscall
 	.type	syscall, @function
 	.p2align 4
@@ -76,9 +77,48 @@ syscall:
 	je	hooks_syscall_judge
 	cmpq	$__NR_prctl, %rdi
 	je	hooks_syscall_judge
-	movq	hooks_syscall_real(%rip), %r11
-	testq	%r11, %r11
+	cmpq	$__NR_fork, %rdi
 	je	hooks_syscall_judge
+	cmpq	$__NR_clone, %rdi
+	jne	1f
+	testq	$CLONE_VM, %rsi
+	jne	1f
+	testq	%rdx, %rdx
+	je	hooks_syscall_judge
+1:	movq	hooks_syscall_real(%rip), %r11
+	testq	%r11, %r11
+	je	2f
+	jmp	*%r11
+2:	pushq	%rdi
+	.cfi_adjust_cfa_offset 8
+	pushq	%rsi
+	.cfi_adjust_cfa_offset 8
+	pushq	%rdx
+	.cfi_adjust_cfa_offset 8
+	pushq	%rcx
+	.cfi_adjust_cfa_offset 8
+	pushq	%r8
+	.cfi_adjust_cfa_offset 8
+	pushq	%r9
+	.cfi_adjust_cfa_offset 8
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	hooks_syscall_find
+	movq	%rax, %r11
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq	%r9
+	.cfi_adjust_cfa_offset -8
+	popq	%r8
+	.cfi_adjust_cfa_offset -8
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	popq	%rdx
+	.cfi_adjust_cfa_offset -8
+	popq	%rsi
+	.cfi_adjust_cfa_offset -8
+	popq	%rdi
+	.cfi_adjust_cfa_offset -8
 	jmp	*%r11
 	.cfi_endproc
 	.size	syscall, .-syscall

@@ -11,14 +11,17 @@
 
 #include "agent/core.h"
 #include "agent/hook.h"
+#include "agent/hooks_fork.h"
 #include "agent/real.h"
 #include "agent/seccomp.h"
 
-/* Where hooks_jump.S sends what it does not pass on itself: seccomp, prctl, and the first
- * call of all. */
+/* Where hooks_jump.S sends what it does not pass on itself: seccomp, prctl, and forks
+ * whose child returns on a stack of its own. */
 long hooks_syscall_judge(long number, long a, long b, long c, long d, long e, long f);
 extern long (*hooks_syscall_real)(long, ...);
 long (*hooks_syscall_real)(long, ...);
+/* Finds the function that hooks_jump.S jumps to. */
+long (*hooks_syscall_find(void))(long, ...);
 
 /* While system calls are still allowed. */
 static void freeze(void)
@@ -110,14 +113,28 @@ AGENT_EXPORT int prctl(int operation, ...)
 	return ret;
 }
 
+long (*hooks_syscall_find(void))(long, ...)
+{
+	if (!real.syscall)
+		real_resolve();
+	hooks_syscall_real = real.syscall;
+	return real.syscall;
+}
+
 long hooks_syscall_judge(long number, long a, long b, long c, long d, long e, long f)
 {
+	bool inside = thread_in_hook();
 	struct request r;
 	long ret;
 
 	if (!real.syscall)
 		real_resolve();
-	hooks_syscall_real = real.syscall;
+	if (number == SYS_fork || number == SYS_clone) {
+		ret = real.syscall(number, a, b, c, d, e, f);
+		if (inside && ret == 0)
+			hooks_fork_child(CFA);
+		return ret;
+	}
 	if (number == SYS_seccomp && (a == SECCOMP_SET_MODE_FILTER || a == SECCOMP_SET_MODE_STRICT))
 		r = before((unsigned long)a, (const void *)c);
 	else if (number == SYS_prctl && a == PR_SET_SECCOMP)

@@ -113,6 +113,8 @@ static void substitute(void)
 		real.aligned_alloc = real.memalign;
 	if (!real.mmap64)
 		real.mmap64 = real.mmap;
+	if (!real._Fork)
+		real._Fork = real.fork;
 	if (!real.execveat && real.syscall)
 		real.execveat = execveat_by_syscall;
 }

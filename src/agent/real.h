@@ -78,6 +78,8 @@
 	X(posix_spawnp, int,                                                                     \
 	  (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, \
 	   char *const[], char *const[]))                                                        \
+	X(fork, pid_t, (void))                                                                   \
+	X(_Fork, pid_t, (void))                                                                  \
 	X(system, int, (const char *))                                                           \
 	X(popen, FILE *, (const char *, const char *))                                           \
 	X(dlopen, void *, (const char *, int))                                                   \

@@ -289,6 +289,12 @@ AGENT_COLD struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa)
 	return thread_nested(t, cfa);
 }
 
+bool thread_in_hook(void)
+{
+	return atomic_load_explicit(gate_of(agent_thread), memory_order_relaxed) &
+	       (GATE_AGENT | GATE_REAL);
+}
+
 struct thread *thread_enter(uintptr_t cfa)
 {
 	struct thread *t = hook_enter(cfa);

@@ -177,14 +177,16 @@ class Recording:
     def report(self):
         return report(self.tool, self.ledger)
 
-    @property
+    @functools.cached_property
     def root(self):
-        return self.report.root
+        """The root's totals; its sites are not read."""
+        return report(self.tool, self.ledger, sites=0).root
 
 
-def report(tool, path):
+def report(tool, path, sites="all"):
+    """What the tool says of a profile. Thousands of deep sites take Python seconds to read."""
     answer = subprocess.run(
-        [tool, "report", path, "--json", "--sites", "all"],
+        [tool, "report", path, "--json", "--sites", str(sites)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -222,6 +224,7 @@ class Recorder:
         self.count = 0
 
     def program(self, name):
+        """Of tests/programs, or any that is installed."""
         path = self.build / "tests" / "programs" / name
         return path if path.exists() else name
 
@@ -233,14 +236,18 @@ class Recorder:
         self.count += 1
         return self.folder / f"{self.count}.mgl", self.folder / f"{self.count}.said"
 
-    def command(self, ledger, said, name, *args, options=()):
-        return [self.tool, "-q", "-o", ledger, *options, "--", self.program(name), said, *args]
+    def command(self, ledger, said, name, *args, options=(), before=()):
+        tool = [self.tool, "-q", "-o", ledger, *options, "--"]
+        return [str(a) for a in (*tool, *before, self.program(name), said, *args)]
 
-    def run(self, name, *args, options=(), env=None, returncode=0, timeout=120, **more):
-        """A program of tests/programs, recorded. args follow the file it says its counts to."""
+    def run(
+        self, name, *args, options=(), before=(), env=None, returncode=0, timeout=120, **more
+    ):
+        """A program of tests/programs, recorded. args follow the file it says its counts to,
+        options are the tool's, before is a wrapper's command."""
         ledger, said = self.new_paths()
         result = subprocess.run(
-            [str(a) for a in self.command(ledger, said, name, *args, options=options)],
+            self.command(ledger, said, name, *args, options=options, before=before),
             env={**os.environ, **(env or {})},
             capture_output=True,
             text=True,
@@ -268,7 +275,7 @@ class Recorder:
         """A run that goes on: (Popen, ledger, said)."""
         ledger, said = self.new_paths()
         process = subprocess.Popen(
-            [str(a) for a in self.command(ledger, said, name, *args, options=options)],
+            self.command(ledger, said, name, *args, options=options),
             env={**os.environ, **(env or {})},
             **more,
         )

@@ -12,6 +12,7 @@ from oracle import (
     PEAK,
     SITE_TOTALS,
     TOTALS,
+    Report,
     peak,
     report,
     session_of,
@@ -29,12 +30,13 @@ def test_longjmp_out_of_hooks_does_not_end_recording(record):
     sums = run.report.by_function(run.root)
     calm = {key: sums["calm"][key] for key in SITE_TOTALS}
     assert calm == run.said.only(SITE_TOTALS)
-    # What a jump took with it is one call each, counted or not.
-    stormed = sums["in_storm"]
-    assert stormed["frees"] >= run.said["stormed"] - run.said["jumps"]
-    assert stormed["allocations"] >= run.said["stormed"]
-    assert run.root["peak_bytes"] >= run.said["peak_bytes"]
-    assert run.root["peak_bytes"] <= run.said["peak_bytes"] + 64 * (run.said["jumps"] + 1)
+    # What a jump took with it is one call each, recorded or not.
+    jumps = run.said["jumps"]
+    for key in ("allocations", "frees"):
+        assert abs(sums["in_storm"][key] - run.said["stormed"]) <= jumps
+    assert abs(run.root["peak_bytes"] - run.said["peak_bytes"]) <= 128 * (jumps + 1)
+    assert run.report.losses(run.root)["abandoned_calls"] > 0
+    assert run.root["live_blocks"] >= 50000
 
 
 def test_handlers_that_allocate_in_a_storm(record):
@@ -45,21 +47,26 @@ def test_handlers_that_allocate_in_a_storm(record):
     handled = sums.get("in_handler", {"allocations": 0, "frees": 0})
     passed_by = run.report.losses(run.root).get("nested_calls", 0)
     assert handled["allocations"] <= run.said["nested"]
-    assert handled["allocations"] + handled["frees"] + passed_by >= 2 * run.said["nested"]
+    assert handled["frees"] == handled["allocations"]
+    # A handler that comes while a hook is on its way into the C library is passed by.
+    assert handled["allocations"] + passed_by / 2 >= 0.9 * run.said["nested"]
 
 
 @pytest.mark.parametrize("run_number", range(5))
 def test_first_use_under_a_signal_storm(record, run_number):
     """A timer of 20 µs that runs before anything else does, its handler allocating."""
     signals = record.folder / "signals"
-    env = {"LD_PRELOAD": str(record.library("early_timer")), "EARLY_TIMER_OUT": str(signals)}
-    run = record.run("oracle_mix", run_number, 20000, 1, env=env)
-    own = [s for s in run.report.sites_of(run.root) if s["stack"][0]["module"] == run.root["exe"]]
+    # By env: the tool itself would not bear the storm.
+    before = ("env", f"LD_PRELOAD={record.library('early_timer')}", f"EARLY_TIMER_OUT={signals}")
+    run = record.run("oracle_mix", run_number, 20000, 1, before=before)
+    process = run.report.processes[-1]
+    assert process["pid"] == run.said.pid
+    own = run.report.of_program(process)
     keys = ("allocations", "frees", "allocated_bytes", "live_blocks", "live_bytes")
-    assert {k: sum(s[k] for s in own) for k in keys} == run.said.only(keys)
-    assert run.root["failed"] == run.said["failed"]
-    losses = run.report.losses(run.root)
-    assert losses.get("early_calls", 0) < 50
+    assert {k: own[k] for k in keys} == run.said.only(keys)
+    assert process["failed"] == run.said["failed"]
+    assert len(signals.read_bytes()) >= 1
+    assert run.report.losses(process).get("early_calls", 0) < 50
 
 
 # --- stacks --------------------------------------------------------------------------
@@ -156,14 +163,17 @@ def test_stacks_that_are_gone(record):
 def test_every_way_in_c(record):
     run = record.run("ways")
     for called, (function, size) in run_ways(run.said):
-        (site,) = sites_in(run, function)
-        assert site["function_called"] == called
-        assert (site["allocations"], site["frees"]) == (2, 1)
-        assert (site["allocated_bytes"], site["live_bytes"]) == (2 * size, size)
-        assert site["temporary"] == 1
+        sites = sites_in(run, function)
+        assert {s["function_called"] for s in sites} == {called}
+        assert summed(sites) == (2, 1, 2 * size, size, 1)
     assert run.root["mapped_bytes"] >= run.said["mapped"]
     assert run.root["mapped_bytes"] < run.said["mapped"] + (1 << 20)
     assert totals(run.root)["allocations"] == 18
+
+
+def summed(sites):
+    keys = ("allocations", "frees", "allocated_bytes", "live_bytes", "temporary")
+    return tuple(sum(s[key] for s in sites) for key in keys)
 
 
 def run_ways(said):
@@ -175,10 +185,9 @@ def assert_every_new(record, env, expected):
     ways = run_ways(run.said)
     assert len(ways) == 12
     for form, (function, size) in ways:
-        (site,) = sites_in(run, function)
-        assert site["function_called"] in expected(form), function
-        assert (site["allocations"], site["frees"]) == (2, 1), function
-        assert (site["allocated_bytes"], site["live_bytes"]) == (2 * size, size), function
+        sites = sites_in(run, function)
+        assert {s["function_called"] for s in sites} == {expected(form)}, function
+        assert summed(sites) == (2, 1, 2 * size, size, 1), function
     assert run.root["unknown_frees"] == 0
 
 
@@ -186,7 +195,7 @@ def test_every_new_of_libstdcxx(record):
     """Seen as the malloc it calls."""
 
     def called(form):
-        return {"aligned_alloc"} if "aligned" in form else {"malloc"}
+        return "aligned_alloc" if "aligned" in form else "malloc"
 
     assert_every_new(record, {}, called)
 
@@ -197,7 +206,7 @@ def test_every_new_of_libstdcxx(record):
 def test_every_new_of_allocators_with_their_own(record, library):
     if record.native("ways_new", env={"LD_PRELOAD": library}) == []:
         pytest.skip(f"{library} is not here")
-    assert_every_new(record, {"LD_PRELOAD": library}, lambda form: {form})
+    assert_every_new(record, {"LD_PRELOAD": library}, lambda form: form)
 
 
 # --- what must not disturb the target -----------------------------------------------------
@@ -232,7 +241,7 @@ def test_a_dead_tool_is_never_noticed(record):
     wait_for(lambda: "live_bytes" in said_path.read_text())
     wait_for(lambda: not alive(pid))
     assert not ledger.exists()
-    root = report(record.tool, session).root
+    root = report(record.tool, session, 0).root
     session.unlink()
     assert root["allocations"] == 100 + 20000 + 1000
     assert root["live_bytes"] == 100 * 64 + 20000 * 40
@@ -255,16 +264,16 @@ def test_a_full_ledger_is_told(record):
     """--max-ledger reached: the target goes on, and the report says what is missing."""
     run = record.run("script", "tree:200000", "say", options=["--max-ledger", "8M"])
     assert run.said["allocations"] == 200000
-    losses = run.report.losses(run.root)
+    losses = Report.losses(run.root)
     assert run.root["allocations"] + losses["unrecorded"] == 200000
     assert run.root["ledger_bytes"] <= 10 << 20
 
 
 def test_out_of_address_space(record):
     """The target has room for itself; the agent does not, and says so."""
-    run = record.run("script", "as:6000000", "tree:60000", "say")
+    run = record.run("script", "as:25000000", "tree:60000", "say")
     assert run.said["allocations"] == 60000
-    losses = run.report.losses(run.root)
+    losses = Report.losses(run.root)
     assert run.root["allocations"] + losses.get("unrecorded", 0) == 60000
 
 

@@ -72,9 +72,10 @@ def test_forks_from_threads(record):
     assert {k: own[k] for k in SITE_TOTALS} == parent.only(SITE_TOTALS)
 
 
-def test_forks_in_a_handler(record):
+@pytest.mark.parametrize("how", ["handler", "handler_raw"])
+def test_forks_in_a_handler(record, how):
     """A fork in the middle of a hook: that one call is the parent's, its child starts anew."""
-    run = record.run("forks", "handler", 60)
+    run = record.run("forks", how, 60)
     roles = by_role(run)
     assert len(roles["handler_child"]) == 60
     for said in roles["handler_child"]:

@@ -3,8 +3,9 @@
  *   fork, raw (the system call), vfork_exec, spawn    COUNT children one after another
  *   threads   4 threads that allocate and fork COUNT children each, at the same time
  *   chain     each child forks the next, COUNT deep
- *   handler   a signal handler forks COUNT children, mostly in mid-call; each returns from it,
- *             goes on with what its parent did, and ends by itself
+ *   handler, handler_raw   a signal handler forks COUNT children, mostly in mid-call, by _Fork or
+ *             the system call; each returns from it, goes on with what its parent did, and
+ *             ends by itself
  *   child     what vfork_exec and spawn start: allocates and says so
  * Every process says `process PID`, `role`, its tally since it began, and `inherited`, how
  * many frees of blocks it had from its parent are not in that tally.
@@ -201,6 +202,7 @@ static void from_threads(void)
 /* --- handler ----------------------------------------------------------------------- */
 
 static volatile sig_atomic_t forked, in_child;
+static int by_system_call;
 
 static void fork_in_handler(int signal_number)
 {
@@ -209,7 +211,9 @@ static void fork_in_handler(int signal_number)
 		return;
 	forked++;
 	/* Not fork(): its handlers would take malloc's locks, which the call below may hold. */
-	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	pid_t pid = by_system_call
+			    ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)
+			    : _Fork();
 
 	if (pid == 0)
 		in_child = 1;
@@ -277,7 +281,8 @@ int main(int argc, char **argv)
 		say("parent_of_threads");
 		return 0;
 	}
-	if (strcmp(how, "handler") == 0) {
+	by_system_call = strcmp(how, "handler_raw") == 0;
+	if (strncmp(how, "handler", 7) == 0) {
 		in_handler();
 		say("parent_of_handler");
 		return 0;
