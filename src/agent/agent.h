@@ -140,6 +140,8 @@ uint32_t trie_child(struct thread *t, uint32_t parent, uint64_t pc, uint32_t whe
  * trie has no room at all; otherwise a stack that could not be walked to its root
  * has an MGL_NODE_CUT node as its outermost (counted as MGL_LOSS_CUT_STACKS). */
 uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs);
+/* Another thread owns t now: nothing is known of its stack. */
+void unwind_forget(struct thread *t);
 
 /* --- module.c ----------------------------------------------------------------------- */
 

@@ -130,10 +130,11 @@ static bool is_dead(const struct thread *t, int32_t tid, int32_t self)
 static void thread_reset(struct thread *t)
 {
 	t->last_block = 0;
-	t->unwind = NULL;
 	t->slot->adopted++;
+	unwind_forget(t);
 	for (struct thread *n = t->nested; n; n = n->nested) {
 		n->last_block = 0;
+		unwind_forget(n);
 		LEDGER_SET(n->slot->tid, sys_gettid());
 		gate_set(n, GATE_READY);
 	}

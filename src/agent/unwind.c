@@ -309,6 +309,12 @@ static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 	return u;
 }
 
+void unwind_forget(struct thread *t)
+{
+	if (t->unwind)
+		t->unwind->stacks.thread = 0;
+}
+
 uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
 {
 	struct unwind_state *u = t->unwind;

@@ -131,14 +131,16 @@ def test_killed_at_any_instant_in_a_tree(record):
     ledger = record.folder / "tree.mgl"
     run_published(record, ledger, page, 200)
     profile = report(record.tool, ledger)
-    between = 0
+    exact = total = 0
     for pid, done, begun in read_published(page):
         if pid == 0 or done["allocations"] == 0:
             continue  # killed before its first call had returned
         child = profile.of_pid(pid)
         assert child["parent"] == profile.root["id"]
-        between += not assert_within_one_call(child, done, begun)
-    assert between <= 20
+        exact += assert_within_one_call(child, done, begun)
+        total += 1
+    # Or the test were as good as blind: in a call that did not return at nearly every death.
+    assert exact >= total / 2 > 50
     assert profile.root["allocations"] == 0
 
 
