@@ -113,7 +113,10 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		ret->leftover = collect_session_unlink(&ret->session);
 		return error;
 	}
-	TRY(collect_watch(ret->pid, &ret->signals, &ret->session, &ret->end));
+	error = collect_watch(ret->pid, &ret->signals, &ret->session, &ret->end);
+	if (error)
+		return error_remedy(error, "The program goes on; once it has ended, mallograph "
+					   "recover saves its recording.");
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)
 		collect_session_stop(&ret->session);

@@ -88,12 +88,20 @@ def test_a_full_standard_output_is_told(run, mallograph):
     assert "No space left" in result.stderr
 
 
-def test_a_limit_stops_the_recording_not_the_program(run):
-    result = run("-o", "x.mgl", "--max-ledger", "64K", "sh", "-c",
-                 "for i in 1 2 3 4 5 6 7 8 9; do eval v$i=$i; done; exit 6", text=True)
-    assert result.returncode == 6
+def test_a_limit_stops_the_recording_not_the_program(run, cc):
+    hoard = cc("hoard", """
+#include <stdlib.h>
+int main(void)
+{
+	for (int i = 0; i < 200000; i++)
+		*(char *)malloc(16) = 1;
+	return 6;
+}""")
+    assert run("-o", "x.mgl", "--max-ledger", "1M", hoard).returncode == 6
     (process,) = json.loads(run("report", "--json", "x.mgl").stdout)["processes"]
-    assert process["ledger_bytes"] <= 64 << 10
+    assert 512 << 10 < process["ledger_bytes"] <= 1 << 20
+    assert 10_000 < process["allocations"] < 200_000
+    assert "stopped_ledger_limit" in [loss["kind"] for loss in process["losses"]]
 
 
 # --- report ------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The program runs as it would without: what goes in, comes out, and what it sees."""
 
+import json
 import os
 import resource
 import signal
@@ -293,3 +294,25 @@ int main(void) { return malloc(16) == NULL; }
     result = run(own, text=True)
     assert result.returncode == 0
     assert "has a malloc of its own" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("script, ends", [
+    ("exec true", ["exec", "exit"]), ("exec sh -c 'exec sh -c \"exit 5\"'", ["exec", "exec", "exit"]),
+    ("kill -TERM $$", ["signal"]),
+])
+def test_what_became_of_the_root(run, script, ends):
+    result = run("-q", "-o", "x.mgl", "sh", "-c", script)
+    processes = json.loads(run("report", "--json", "x.mgl").stdout)["processes"]
+    assert [process["end"]["kind"] for process in processes] == ends
+    assert processes[-1]["end"]["code"] == abs(result.returncode)
+    assert [process["how"] for process in processes] == ["root"] + ["exec"] * (len(ends) - 1)
+    assert len({process["pid"] for process in processes}) == 1
+    assert 1 << 20 < processes[-1]["rss_peak_bytes"] < 100 << 20
+
+
+def test_children_of_a_run_are_recorded(run):
+    run("-q", "-o", "x.mgl", "sh", "-c", "sh -c 'exit 1'; (exit 2); true & wait")
+    processes = json.loads(run("report", "--json", "x.mgl").stdout)["processes"]
+    assert processes[0]["end"] == {"kind": "exit", "code": 0}
+    assert {process["parent"] for process in processes[1:]} <= {p["id"] for p in processes}
+    assert len(processes) >= 4
