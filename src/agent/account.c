@@ -131,7 +131,8 @@ static uint64_t block_out(struct thread *t, uintptr_t block, const struct taken 
 		LEDGER_ADD(row->lifetime, now - born);
 	if (foreign)
 		LEDGER_ADD(row->foreign_frees, 1);
-	if (block == t->last_block) {
+	/* Another thread may have freed that block and made one at its address. */
+	if (block == t->last_block && (taken->word & ~MGL_SHADOW_START) == t->last_word) {
 		/* Another thread's, where somebody freed ours and the address came round. */
 		if (!foreign)
 			LEDGER_ADD(row->temporaries, 1);
@@ -216,6 +217,7 @@ static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum m
 	else if (AGENT_UNLIKELY(found.word != 0))
 		change -= (int64_t)occupied_out(t, &found);
 	t->last_block = block;
+	t->last_word = word;
 	return change;
 }
 
@@ -243,7 +245,7 @@ void account_realloc_failed(struct thread *t, void *p, struct taken old, enum mg
 
 	account_failed(t, api);
 	if (old.word)
-		shadow_store(t, (uintptr_t)p, old.word & ~(UINT64_C(3) << 36), old.rest, &found);
+		shadow_store(t, (uintptr_t)p, old.word & ~MGL_SHADOW_START, old.rest, &found);
 }
 
 /* Counts the old block out; its size. */

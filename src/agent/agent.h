@@ -59,7 +59,8 @@ struct thread {
 	uintptr_t idle;       /* what the gate holds between hooks: GATE_READY or GATE_OFF */
 	uint64_t number;      /* next allocation number of the batch */
 	uint64_t number_stop; /* one past the batch's last */
-	uintptr_t last_block; /* allocated last by this thread and not freed since */
+	uintptr_t last_block; /* allocated last by this thread and not freed since, */
+	uint64_t last_word;   /* and its shadow word but for its start */
 
 	uint8_t *records;      /* own bump space: small records from below, */
 	uint8_t *records_stop; /* rows from above */
