@@ -17,6 +17,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -365,7 +366,8 @@ static void release(struct worker *w, struct block *b)
 
 static void resize(struct worker *w, struct block *b)
 {
-	size_t size = random_below(&w->seed, 2) ? random_size(w) : b->size + b->size / 8 + 1;
+	bool grows = random_below(&w->seed, 2) && b->size <= largest;
+	size_t size = grows ? b->size + b->size / 8 + 1 : random_size(w);
 	size_t count = 1;
 	unsigned char *old = b->at, *p;
 	size_t old_size = b->size;
