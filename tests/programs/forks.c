@@ -211,9 +211,8 @@ static void fork_in_handler(int signal_number)
 		return;
 	forked++;
 	/* Not fork(): its handlers would take malloc's locks, which the call below may hold. */
-	pid_t pid = by_system_call
-			    ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)
-			    : _Fork();
+	pid_t pid = by_system_call ? (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)
+				   : _Fork();
 
 	if (pid == 0)
 		in_child = 1;
