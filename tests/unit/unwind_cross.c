@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -288,7 +289,9 @@ static void stepped(void)
 {
 	char text[200];
 	int numbers[] = {5, 2, 9, 1};
+	struct timespec now;
 
+	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof(text), "%s %d %.2f", "text", 42, 2.5);
 	free(strdup(text));
 	memset(text, 'a', 150);
