@@ -208,6 +208,8 @@ static struct mgl_session *session_create(int flags, uint64_t *file_bytes)
 	struct mgl_session *head = session_make(fd, file_bytes);
 
 	sys_close(fd);
+	if (!head)
+		sys_unlink(path);
 	return head;
 }
 

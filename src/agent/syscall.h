@@ -130,6 +130,11 @@ static inline long sys_ftruncate(int fd, uint64_t bytes)
 	return sys_call3(SYS_ftruncate, fd, (long)bytes, 0);
 }
 
+static inline long sys_unlink(const char *path)
+{
+	return sys_call3(SYS_unlink, (long)path, 0, 0);
+}
+
 static inline long sys_mkdir(const char *path, int mode)
 {
 	return sys_call3(SYS_mkdir, (long)path, mode, 0);
