@@ -147,6 +147,39 @@ static void record_link(struct mgl_module *r, uint32_t ref)
 	atomic_fetch_add(&process->module_count, 1);
 }
 
+/* Into the private list and the ledger's, unless somebody else's is there already. */
+static const struct module *module_publish(struct module *m, const struct object *o, uint32_t ref)
+{
+	for (;;) {
+		struct module *head = atomic_load_explicit(&modules, memory_order_acquire);
+		const struct module *known = module_match(o);
+
+		if (known)
+			return known;
+		m->next = head;
+		m->index = head ? head->index + 1 : 1;
+		if (m->index > MGL_NODE_MODULE_MASK)
+			return NULL;
+		m->where = m->index | (m->record->flags & MGL_MODULE_AGENT ? RULE_HIDDEN : 0);
+		m->record->index = m->index;
+		if (atomic_compare_exchange_strong(&modules, &head, m))
+			break;
+	}
+	record_link(m->record, ref);
+	return m;
+}
+
+/* A module in the private list alone would have no name in the ledger. */
+static __attribute__((noinline)) const struct module *
+module_publish_held(struct module *m, const struct object *o, uint32_t ref)
+{
+	struct signals signals = signals_hold();
+	const struct module *published = module_publish(m, o, ref);
+
+	signals_release(&signals);
+	return published;
+}
+
 static AGENT_COLD const struct module *module_enter(struct thread *t, struct candidate *c)
 {
 	const struct module *known;
@@ -161,25 +194,7 @@ static AGENT_COLD const struct module *module_enter(struct thread *t, struct can
 	if (known)
 		return known;
 	m = module_make(t, c, &ref);
-	if (!m)
-		return NULL;
-	for (;;) {
-		struct module *head = atomic_load_explicit(&modules, memory_order_acquire);
-
-		known = module_match(&c->object);
-		if (known)
-			return known;
-		m->next = head;
-		m->index = head ? head->index + 1 : 1;
-		if (m->index > MGL_NODE_MODULE_MASK)
-			return NULL;
-		m->where = m->index | (m->record->flags & MGL_MODULE_AGENT ? RULE_HIDDEN : 0);
-		m->record->index = m->index;
-		if (atomic_compare_exchange_strong(&modules, &head, m))
-			break;
-	}
-	record_link(m->record, ref);
-	return m;
+	return m ? module_publish_held(m, &c->object, ref) : NULL;
 }
 
 /* Where asking the dynamic linker is slow, what is known is taken for true: unloading is
@@ -206,14 +221,7 @@ const struct module *module_find(struct thread *t, uint64_t address)
 	if (!object_find(address, &c.object))
 		return NULL;
 	m = module_match(&c.object);
-	if (m)
-		return m;
-	/* A module in the private list alone would have no name in the ledger. */
-	struct signals signals = signals_hold();
-
-	m = module_enter(t, &c);
-	signals_release(&signals);
-	return m;
+	return m ? m : module_enter(t, &c);
 }
 
 uint32_t module_of(struct thread *t, uint64_t pc)
