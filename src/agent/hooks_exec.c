@@ -64,7 +64,7 @@ static void choose_environment(struct following *f, const struct target *target,
 
 	if (!environ_differs(envp))
 		return;
-	bytes = environ_bytes(envp);
+	bytes = (environ_bytes(envp) + 15) & ~(size_t)15;
 	f->scratch = scratch_take(TARGET_ROOM + bytes);
 	if (f->scratch.memory && target_reaches(environ_value(ENVIRON_PRELOAD)) &&
 	    target_loads_agent(target->dir, target->path, target->flags, target->search,
@@ -197,6 +197,9 @@ static char **list_take(struct scratch *scratch, const char *first, va_list *cou
 	return argv;
 }
 
+/* No room for vector registers, which hold no argument of these. */
+#define LIST_FUNCTION AGENT_EXPORT __attribute__((target("general-regs-only"))) int
+
 #define LIST_BODY(first, run)                                    \
 	struct scratch scratch;                                  \
 	va_list count, copy;                                     \
@@ -212,17 +215,17 @@ static char **list_take(struct scratch *scratch, const char *first, va_list *cou
 	scratch_give(&scratch);                                  \
 	return ret
 
-AGENT_EXPORT int execl(const char *path, const char *first, ...)
+LIST_FUNCTION execl(const char *path, const char *first, ...)
 {
 	LIST_BODY(first, run_execv(path, argv));
 }
 
-AGENT_EXPORT int execlp(const char *file, const char *first, ...)
+LIST_FUNCTION execlp(const char *file, const char *first, ...)
 {
 	LIST_BODY(first, run_execvp(file, argv));
 }
 
-AGENT_EXPORT int execle(const char *path, const char *first, ...)
+LIST_FUNCTION execle(const char *path, const char *first, ...)
 {
 	LIST_BODY(first, run_execve(path, argv, va_arg(copy, char **)));
 }

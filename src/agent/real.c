@@ -27,30 +27,41 @@ static const struct {
 struct definition {
 	void *address;
 	const struct link_map *map;
-	bool before_agent;
 };
 
-static bool find(const char *text, struct definition *ret)
+static const struct link_map *find_agent(void)
+{
+	const struct link_map *map = image_first();
+
+	for (uint32_t n = 0; map && !image_is_agent(map) && n < IMAGE_MAX_MODULES; n++)
+		map = map->l_next;
+	return map;
+}
+
+/* The first definition from a module on, before another (NULL: to the end). */
+static bool find_from(const struct link_map *map, const struct link_map *stop, const char *text,
+		      struct definition *ret)
 {
 	struct image_name name = image_name(text);
 	struct image_symbol symbol;
 	struct image image;
-	bool before = true;
-	uint32_t n = 0;
 
-	for (const struct link_map *map = image_first(); map && n < IMAGE_MAX_MODULES;
-	     map = map->l_next, n++) {
-		if (image_is_agent(map)) {
-			before = false;
-			continue;
-		}
+	for (uint32_t n = 0; map && map != stop && n < IMAGE_MAX_MODULES; map = map->l_next, n++) {
 		if (!image_open(&image, map) || !image_symbol(&image, &name, &symbol))
 			continue;
-		*ret = (struct definition){image_function(&image, &symbol), map, before};
+		*ret = (struct definition){image_function(&image, &symbol), map};
 		if (ret->address)
 			return true;
 	}
 	return false;
+}
+
+/* What stands behind the agent's own. */
+static bool find(const char *text, struct definition *ret)
+{
+	const struct link_map *agent = find_agent();
+
+	return agent && find_from(agent->l_next, NULL, text, ret);
 }
 
 static bool soname_is(const struct link_map *map, const char *prefix)
@@ -140,9 +151,9 @@ static void find_facts(void)
 	if (find("malloc", &d)) {
 		real_facts.glibc_malloc = soname_is(d.map, "libc.so.6");
 		real_facts.malloc_path = path_of(&d);
-		if (d.before_agent)
-			real_facts.own_malloc_path = path_of(&d);
 	}
+	if (find_from(image_first(), find_agent(), "malloc", &d))
+		real_facts.own_malloc_path = path_of(&d);
 	real_facts.library_new = find("_Znwm", &d) && !real_is_cpp_library(d.map);
 	real_facts.own_execv = is_hooked("execv");
 	real_facts.own_execvp = is_hooked("execvp");
@@ -173,16 +184,19 @@ static void take(const struct image *image)
 
 bool real_resolve(void)
 {
+	const struct link_map *agent;
 	struct image image;
 	uint32_t n = 0;
 
 	if (atomic_load_explicit(&resolved, memory_order_acquire))
 		return true;
-	for (const struct link_map *map = image_first(); map && n < IMAGE_MAX_MODULES;
+	agent = find_agent();
+	if (!agent)
+		return false;
+	agent_path = agent->l_name ? agent->l_name : "";
+	for (const struct link_map *map = agent->l_next; map && n < IMAGE_MAX_MODULES;
 	     map = map->l_next, n++) {
-		if (image_is_agent(map))
-			agent_path = map->l_name ? map->l_name : "";
-		else if (image_open(&image, map))
+		if (image_open(&image, map))
 			take(&image);
 	}
 	if (!real.malloc || !real.free || !real.calloc || !real.realloc || !real.memalign)

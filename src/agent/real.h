@@ -1,9 +1,11 @@
 /*
  * The functions the program would have called without the agent.
  *
- * Found by walking the loaded modules in their order, which is that of the global scope,
- * the agent left out: the first definition is the one. Never by dlsym, which may call
- * calloc, nor by a name private to a C library: the allocator may be jemalloc, tcmalloc …
+ * Found by walking the loaded modules in their order, which is that of the global scope:
+ * the first definition after the agent is the one. What a module before it defines (the
+ * program itself) hides the agent's, which such a wrapper alone reaches, by RTLD_NEXT.
+ * Never by dlsym, which may call calloc, nor by a name private to a C library: the
+ * allocator may be jemalloc, tcmalloc …
  *
  * Ownership: static data, so that a child of fork inherits it. Threads: any number may
  * resolve at once, they store the same. Errors: a function nobody defines stays NULL, but

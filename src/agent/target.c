@@ -15,6 +15,7 @@
 
 #define LOADER        "ld-linux-x86-64.so.2"
 #define HEAD_BYTES    2048u
+#define MAX_SEGMENTS  512u
 #define MAX_SCRIPTS   4 /* an interpreter may be a script: the kernel's own limit */
 #define DEFAULT_PATHS "/bin:/usr/bin"
 
@@ -23,7 +24,7 @@ enum kind { KIND_LOADS, KIND_REFUSES, KIND_SCRIPT };
 /* The two halves of the room. */
 struct room {
 	char path[PATH_MAX];
-	unsigned char head[HEAD_BYTES];
+	_Alignas(16) unsigned char head[HEAD_BYTES];
 };
 _Static_assert(sizeof(struct room) <= TARGET_ROOM, "room");
 
@@ -55,36 +56,88 @@ static bool changes_ids(int fd, const struct stat *st)
 	       sys_call6(SYS_fgetxattr, fd, (long)"security.capability", 0, 0, 0, 0) > 0;
 }
 
-/* PT_INTERP's path against the loader the agent needs. */
-static enum kind interpreter_kind(int fd, const Elf64_Phdr *ph, struct room *room)
-{
-	char *name = room->path;
-	size_t n = ph->p_filesz < sizeof(room->path) ? ph->p_filesz : sizeof(room->path);
-	long got = read_at(fd, name, n, ph->p_offset);
+/* The file under inspection; its head is gone once more of it is read. */
+struct elf {
+	int fd;
+	struct room *room;
+	Elf64_Ehdr header;
+};
 
-	if (got <= 0)
-		return KIND_LOADS;
-	return is_loader(name, strnlen(name, (size_t)got)) ? KIND_LOADS : KIND_REFUSES;
+/* The first segment of a type; of PT_LOAD the one that holds an address. */
+static bool find_segment(const struct elf *elf, uint32_t type, uint64_t address, Elf64_Phdr *ret)
+{
+	for (unsigned i = 0; i < elf->header.e_phnum && i < MAX_SEGMENTS; i++) {
+		if (read_at(elf->fd, ret, sizeof(*ret), elf->header.e_phoff + i * sizeof(*ret)) !=
+		    sizeof(*ret))
+			return false;
+		if (ret->p_type == type &&
+		    (type != PT_LOAD || address - ret->p_vaddr < ret->p_filesz))
+			return true;
+	}
+	return false;
+}
+
+/* PT_INTERP's path is that of the loader the agent needs. */
+static bool has_loader(const struct elf *elf)
+{
+	char *name = elf->room->path;
+	size_t n = sizeof(elf->room->path);
+	Elf64_Phdr ph = {0};
+	long got;
+
+	if (!find_segment(elf, PT_INTERP, 0, &ph))
+		return false;
+	got = read_at(elf->fd, name, ph.p_filesz < n ? ph.p_filesz : n, ph.p_offset);
+	return got <= 0 || is_loader(name, strnlen(name, (size_t)got));
+}
+
+/* Sanitizers' runtimes that end a program in which they do not come first. */
+static bool is_first_or_nothing(const char *library)
+{
+	return strncmp(library, "libasan.so", 10) == 0 || strncmp(library, "libtsan.so", 10) == 0 ||
+	       strncmp(library, "libhwasan.so", 12) == 0 ||
+	       strncmp(library, "libclang_rt.", 12) == 0;
+}
+
+static bool needs_to_be_alone(const struct elf *elf)
+{
+	Elf64_Dyn *dynamic = (Elf64_Dyn *)elf->room->head;
+	uint64_t names = 0;
+	Elf64_Phdr ph = {0};
+	char name[16] = "";
+	long n;
+
+	if (!find_segment(elf, PT_DYNAMIC, 0, &ph))
+		return false;
+	n = read_at(elf->fd, dynamic, sizeof(elf->room->head), ph.p_offset);
+	n = n < 0 ? 0 : n / (long)sizeof(*dynamic);
+	for (long i = 0; i < n && dynamic[i].d_tag != DT_NULL; i++) {
+		if (dynamic[i].d_tag == DT_STRTAB)
+			names = dynamic[i].d_un.d_ptr;
+	}
+	if (!find_segment(elf, PT_LOAD, names, &ph))
+		return false;
+	names += ph.p_offset - ph.p_vaddr;
+	for (long i = 0; i < n && dynamic[i].d_tag != DT_NULL; i++) {
+		if (dynamic[i].d_tag == DT_NEEDED &&
+		    read_at(elf->fd, name, sizeof(name) - 1, names + dynamic[i].d_un.d_val) > 0 &&
+		    is_first_or_nothing(name))
+			return true;
+	}
+	return false;
 }
 
 static enum kind elf_kind(int fd, struct room *room, size_t n)
 {
-	Elf64_Ehdr eh;
-	Elf64_Phdr ph = {0};
+	struct elf elf = {.fd = fd, .room = room};
 
-	if (n < sizeof(eh))
+	if (n < sizeof(elf.header))
 		return KIND_REFUSES;
-	memcpy(&eh, room->head, sizeof(eh));
-	if (eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_machine != EM_X86_64 ||
-	    eh.e_phentsize != sizeof(ph))
+	memcpy(&elf.header, room->head, sizeof(elf.header));
+	if (elf.header.e_ident[EI_CLASS] != ELFCLASS64 || elf.header.e_machine != EM_X86_64 ||
+	    elf.header.e_phentsize != sizeof(Elf64_Phdr))
 		return KIND_REFUSES;
-	for (unsigned i = 0; i < eh.e_phnum; i++) {
-		if (read_at(fd, &ph, sizeof(ph), eh.e_phoff + i * sizeof(ph)) != sizeof(ph))
-			break;
-		if (ph.p_type == PT_INTERP)
-			return interpreter_kind(fd, &ph, room);
-	}
-	return KIND_REFUSES;
+	return has_loader(&elf) && !needs_to_be_alone(&elf) ? KIND_LOADS : KIND_REFUSES;
 }
 
 /* "#! interpreter argument": the interpreter goes to room->path. */

@@ -4,7 +4,7 @@
  * A loader that cannot load the agent says so on stderr (32-bit) or refuses to start at
  * all (another C library), and a static program would see our variables for nothing: such
  * a program gets the environment it was given. So does one that changes ids, in which the
- * loader would ignore us.
+ * loader would ignore us, and one with a sanitizer that wants to be first.
  *
  * Ownership: none; a descriptor is open for the length of a call. Threads: any.
  * Errors: what cannot be read is taken to be loadable; exec itself will say.

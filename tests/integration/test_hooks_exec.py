@@ -153,6 +153,43 @@ def test_a_child_of_another_loader_runs_as_ever(compare, program, path_env, tmp_
     assert len(missed(report.root)) == 1
 
 
+@pytest.mark.parametrize(
+    "compiler",
+    [["cc", "-fsanitize=address"], ["cc", "-fsanitize=thread"],
+     ["clang", "-fsanitize=address", "-shared-libasan"]],
+)  # fmt: skip
+def test_a_child_whose_sanitizer_must_come_first_runs_as_ever(
+    compare, program, root, path_env, tmp_path, compiler
+):
+    child = tmp_path / "sanitized"
+    source = root / "tests" / "programs" / "show.c"
+    compile_or_skip([*compiler, "-D_GNU_SOURCE", "-o", child, source])
+    if subprocess.run([child], capture_output=True, check=False).returncode != 0:
+        pytest.skip("its runtime is not here")
+    report = compare(program("execs"), "posix_spawn", child, env=path_env)
+    assert len(report.processes) == 1
+    assert len(missed(report.root)) == 1
+
+
+@pytest.mark.parametrize("compiler", [["cc", "-static-libasan"], ["clang"]])
+def test_a_sanitizer_of_the_programs_own_is_outlived(
+    mallograph, root, path_env, tmp_path, compiler
+):
+    """Such a program defines malloc, mmap and all itself, and asks for what stands behind by
+    RTLD_NEXT: that is us, and must not lead back to it."""
+    child = tmp_path / "sanitized"
+    source = root / "tests" / "programs" / "show.c"
+    compile_or_skip([*compiler, "-fsanitize=address", "-D_GNU_SOURCE", "-o", child, source])
+    done = subprocess.run(
+        [mallograph, "-q", "-o", tmp_path / "x.mgl", "--", child, "word"],
+        env=path_env, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"argument ")
+    report = oracle.report(mallograph, tmp_path / "x.mgl")
+    assert "own_malloc" in report.losses(report.root)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
 def test_a_setuid_child_runs_as_ever(compare, program, path_env, tmp_path):
     child = tmp_path / "setuid"
