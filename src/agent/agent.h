@@ -80,8 +80,6 @@ struct thread {
 	uint32_t batch;        /* its length */
 	struct thread *nested; /* serves handlers that interrupt this one's hooks */
 	struct thread *next;   /* all threads of the process, newest first */
-	void *exec_scratch;    /* exec hooks' arrays; survives a vfork child */
-	size_t exec_scratch_bytes;
 };
 
 /* A gate holds 0 in a child of fork (and before the thread's first hook), GATE_READY,
