@@ -60,11 +60,6 @@ void stack_reset(struct stack_map *m, bool main)
 	m->home_low = page_of(m->home_high);
 }
 
-static bool at_home(const struct stack_map *m, uint64_t at)
-{
-	return at - m->home_low < m->home_high - m->home_low;
-}
-
 /* The run of proven pages from m->from up to `high` has come to home. */
 static uint64_t join_home(struct stack_map *m)
 {
@@ -74,7 +69,7 @@ static uint64_t join_home(struct stack_map *m)
 
 uint64_t stack_high(struct stack_map *m, uint64_t sp)
 {
-	if (AGENT_LIKELY(at_home(m, sp)))
+	if (AGENT_LIKELY(stack_is_home(m, sp)))
 		return m->home_high;
 	m->from = page_of(sp);
 	if (agent_frozen)
@@ -101,7 +96,7 @@ bool stack_read(struct stack_map *m, uint64_t at, uint64_t *ret)
 
 	if (last < at)
 		return false;
-	if (!at_home(m, at) || !at_home(m, last)) {
+	if (!stack_is_home(m, at) || !stack_is_home(m, last)) {
 		if (m->proven != (page_of(at) | 1) && !stack_probe(at))
 			return false;
 		m->proven = page_of(at) | 1;

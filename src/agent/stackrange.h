@@ -40,6 +40,12 @@ uint64_t stack_high(struct stack_map *m, uint64_t sp);
  * so far are certain, so that a run of pages that joins home is part of it. */
 uint64_t stack_extend(struct stack_map *m, uint64_t high, uint64_t need, bool sure);
 
+/* On the thread's own stack, where it is known to be readable. */
+static inline bool stack_is_home(const struct stack_map *m, uint64_t at)
+{
+	return at - m->home_low < m->home_high - m->home_low;
+}
+
 /* Eight bytes at any address. */
 bool stack_read(struct stack_map *m, uint64_t at, uint64_t *ret);
 

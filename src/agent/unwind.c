@@ -7,6 +7,7 @@
 #include "agent/unwind.h"
 
 #include "agent/core.h"
+#include "agent/unwind_saved.h"
 
 #define RED_ZONE         128u
 #define MADE_CODE_BYTES  (UINT64_C(256) << 20) /* a code cache */
@@ -25,13 +26,18 @@ static bool reach(struct unwind_state *u, struct unwind_cursor *c, uint64_t need
 }
 
 static uint64_t rule_of(struct thread *t, struct unwind_state *u, struct rule_table *table,
-			uint64_t address, uint32_t generation)
+			uint64_t address)
 {
 	uint64_t rule = 0;
 
 	if (table && !(address >> 47))
-		rule = rule_find(rule_place(table, generation), address + 1);
-	return rule ? rule : unwind_rule(t, u, address, generation);
+		rule = rule_find(rule_place(table, u->generation), address + 1);
+	return rule ? rule : unwind_rule(t, u, address, u->generation);
+}
+
+uint64_t unwind_rule_of(struct thread *t, struct unwind_state *u, const struct unwind_cursor *c)
+{
+	return rule_of(t, u, rules_table(), c->pc - !c->exact);
 }
 
 static enum unwind_step step_signal(struct unwind_state *u, struct unwind_cursor *c)
@@ -62,8 +68,7 @@ static bool is_made_chain(const struct unwind_cursor *c, uint64_t pc, uint32_t w
 
 /* Code without CFI: the frame pointer, if rbp is one. From here on the walk is a guess. */
 static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state *u,
-					   struct unwind_cursor *c, uint32_t where,
-					   uint32_t generation)
+					   struct unwind_cursor *c, uint32_t where)
 {
 	uint64_t bp = c->bp, pc;
 
@@ -76,7 +81,7 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 	pc = load(bp + 8);
 	if (pc == 0)
 		return UNWIND_END;
-	uint64_t rule = rule_of(t, u, rules_table(), pc - 1, generation);
+	uint64_t rule = rule_of(t, u, rules_table(), pc - 1);
 
 	if (rule_kind(rule) == RULE_NO_CODE ||
 	    (!(rule_where(rule) & RULE_AFTER_CALL) &&
@@ -125,9 +130,8 @@ static enum unwind_step step_simple(struct unwind_state *u, struct unwind_cursor
 	return c->pc ? UNWIND_ON : UNWIND_END;
 }
 
-static AGENT_COLD enum unwind_step step_other(struct thread *t, struct unwind_state *u,
-					      struct unwind_cursor *c, uint64_t rule,
-					      uint32_t generation)
+AGENT_COLD enum unwind_step unwind_step(struct thread *t, struct unwind_state *u,
+					struct unwind_cursor *c, uint64_t rule)
 {
 	switch (rule_kind(rule)) {
 	case RULE_SP:
@@ -141,7 +145,7 @@ static AGENT_COLD enum unwind_step step_other(struct thread *t, struct unwind_st
 	case RULE_FULL:
 		return unwind_full(t, u, c);
 	case RULE_NO_CFI:
-		return step_frame_pointer(t, u, c, rule_where(rule), generation);
+		return step_frame_pointer(t, u, c, rule_where(rule));
 	default:
 		return UNWIND_CUT;
 	}
@@ -198,7 +202,6 @@ static struct unwind_frame frame_of(const struct unwind_cursor *c, uint64_t rule
 
 static bool walk(struct thread *t, struct unwind_state *u)
 {
-	uint32_t generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
 	struct unwind_frame *f = u->frame, *end = f + u->inner + u->ring;
 	struct unwind_cursor c = {.pc = u->entry.pc, .sp = u->entry.sp, .bp = u->entry.bp};
 	enum unwind_step step = UNWIND_ON;
@@ -209,7 +212,7 @@ static bool walk(struct thread *t, struct unwind_state *u)
 		struct unwind_frame *from = f;
 
 		if (AGENT_LIKELY(table && !c.flags))
-			f = walk_simple(&c, f, end, table, generation);
+			f = walk_simple(&c, f, end, table, u->generation);
 		u->count += (uint32_t)(f - from);
 		if (f == end) {
 			f = u->frame + u->inner;
@@ -217,14 +220,14 @@ static bool walk(struct thread *t, struct unwind_state *u)
 		}
 		if (c.pc == 0)
 			return u->count > 0;
-		uint64_t rule = rule_of(t, u, table, c.pc - !c.exact, generation);
+		uint64_t rule = unwind_rule_of(t, u, &c);
 
 		if (rule_kind(rule) == RULE_NO_CODE)
 			return false;
 		*f++ = frame_of(&c, rule);
 		u->count++;
 		c.flags = 0;
-		step = step_other(t, u, &c, rule, generation);
+		step = unwind_step(t, u, &c, rule);
 		if (f == end)
 			f = u->frame + u->inner;
 	}
@@ -232,8 +235,6 @@ static bool walk(struct thread *t, struct unwind_state *u)
 }
 
 /* --- into the trie ------------------------------------------------------------------------- */
-
-#define WHERE_FLAGS (MGL_NODE_MODULE_MASK | MGL_NODE_EXACT | MGL_NODE_FP)
 
 /* Enters n frames, the last one first, below *node. */
 static bool enter(struct thread *t, const struct unwind_frame *first, uint32_t n, uint32_t *node)
@@ -245,7 +246,7 @@ static bool enter(struct thread *t, const struct unwind_frame *first, uint32_t n
 
 		if (AGENT_UNLIKELY(where & RULE_HIDDEN))
 			continue;
-		uint32_t child = trie_child(t, parent, f->pc, where & WHERE_FLAGS);
+		uint32_t child = trie_child(t, parent, f->pc, where & UNWIND_WHERE_FLAGS);
 
 		if (AGENT_UNLIKELY(!child)) {
 			*node = parent;
@@ -311,8 +312,19 @@ static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 
 void unwind_forget(struct thread *t)
 {
-	if (t->unwind)
-		t->unwind->stacks.thread = 0;
+	if (!t->unwind)
+		return;
+	t->unwind->stacks.thread = 0;
+	unwind_saved_forget(t->unwind);
+}
+
+static void walk_begin(struct unwind_state *u)
+{
+	u->stacks.proven = 0;
+	u->entry_known = 0;
+	u->count = 0;
+	u->signals = 0;
+	u->doubt = false;
 }
 
 uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
@@ -328,11 +340,16 @@ uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
 	}
 	if (AGENT_UNLIKELY(u->stacks.thread != stack_thread()))
 		stack_reset(&u->stacks, LEDGER_GET(t->slot->tid) == agent_process->pid);
-	u->stacks.proven = 0;
 	u->entry = *regs;
-	u->entry_known = 0;
-	u->count = 0;
-	u->signals = 0;
-	u->doubt = false;
-	return enter_all(t, u, walk(t, u));
+	u->generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
+	walk_begin(u);
+	uint32_t node = unwind_saved_node(t, u);
+
+	if (AGENT_LIKELY(node))
+		return node;
+	walk_begin(u);
+	bool whole = walk(t, u);
+
+	node = whole ? unwind_saved_enter(t, u) : 0;
+	return node ? node : enter_all(t, u, whole);
 }

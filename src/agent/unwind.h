@@ -33,8 +33,12 @@ struct unwind_frame {
 	uint64_t rule; /* with MGL_NODE_EXACT and _FP of this frame in its where */
 };
 
+struct unwind_saved;
+
 struct unwind_state {
 	struct stack_map stacks;
+	struct unwind_saved *saved; /* unwind_saved.c's; NULL until a walk was kept */
+	uint32_t generation;        /* of rules, in this walk */
 	struct unwind_regs entry;
 	uint32_t count; /* frames of the walk so far */
 	uint32_t inner; /* frames kept at the inner end */
@@ -72,6 +76,17 @@ static inline struct unwind_frame *unwind_frame_at(struct unwind_state *u, uint3
 		return NULL;
 	return &u->frame[u->inner + (k - u->inner) % u->ring];
 }
+
+/* What a node's where has of a rule's. */
+#define UNWIND_WHERE_FLAGS (MGL_NODE_MODULE_MASK | MGL_NODE_EXACT | MGL_NODE_FP)
+
+/* --- unwind.c ------------------------------------------------------------------------ */
+
+/* The rule of the frame at c. */
+uint64_t unwind_rule_of(struct thread *t, struct unwind_state *u, const struct unwind_cursor *c);
+/* Out of that frame, the newest of the walk, by whatever its rule takes. */
+enum unwind_step unwind_step(struct thread *t, struct unwind_state *u, struct unwind_cursor *c,
+			     uint64_t rule);
 
 /* --- unwind_rule.c ------------------------------------------------------------------ */
 

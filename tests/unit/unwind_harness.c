@@ -103,7 +103,10 @@ static void thread_ready(void)
 static void unwind(const struct unwind_regs *regs, struct harness_stack *ret)
 {
 	thread_ready();
-	node_count = 0;
+	if (node_count > TRIE_NODES / 2) {
+		node_count = 0;
+		unwind_forget(&self);
+	}
 	uint32_t node = unwind_stack(&self, regs);
 
 	ret->count = 0;
@@ -152,6 +155,7 @@ AGENT_EXPORT __attribute__((noinline)) uint32_t harness_repeat(uint32_t n)
 	while (n-- > 0)
 		node = unwind_stack(&self, &regs);
 	free_trie = false;
+	unwind_forget(&self);
 	return node;
 }
 
