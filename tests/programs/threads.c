@@ -7,6 +7,7 @@
  *             for the thread that made the block
  *   serial    COUNT threads, every call under one lock: the order, so the peak, is known
  *   loose     COUNT threads without a lock: bounds of the true peak are known
+ *   withheld  all hold at once what is too little, each, to be told to the others; the peak is known
  *   inherit   each thread first frees the block the thread before it made last
  *   exiting   blocks made and freed in thread-specific destructors, the last calls of a thread
  * Says its tally (of the sites in this program) and memory; loose: `peak_low`, `peak_high`.
@@ -209,7 +210,8 @@ static void inherit(void)
 
 /* --- peaks ------------------------------------------------------------------------ */
 
-enum { HELD = 24 };
+/* Blocks well below the step a thread publishes by, which is 1 KiB at least. */
+enum { HELD = 48 };
 static atomic_int_fast64_t low_now, high_now;
 static _Atomic int64_t low_peak, high_peak;
 static int serial;
@@ -231,7 +233,7 @@ static void *grow_and_shrink(void *seed_number)
 
 	for (int i = 0; i < 3000; i++) {
 		size_t k = random_below(&seed, HELD);
-		size_t size = 16 + random_below(&seed, 2000);
+		size_t size = 16 + random_below(&seed, 200);
 
 		if (serial)
 			pthread_mutex_lock(&lock);
@@ -272,6 +274,32 @@ static void peaks(void)
 		pthread_join(all[i], NULL);
 	say_count("peak_low", (uint64_t)low_peak);
 	say_count("peak_high", (uint64_t)high_peak);
+}
+
+static void *hold_little(void *unused)
+{
+	void *p = make(1000);
+
+	(void)unused;
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	free(p);
+	return NULL;
+}
+
+static void withheld(void)
+{
+	static pthread_t all[256];
+
+	free(make(100));
+	pthread_barrier_init(&barrier, NULL, (unsigned)thread_count);
+	for (uint64_t i = 0; i < thread_count; i++)
+		start(&all[i], hold_little, NULL);
+	for (uint64_t i = 0; i < thread_count; i++)
+		pthread_join(all[i], NULL);
+	counts.allocations = counts.frees = counts.temporary = thread_count + 1;
+	counts.allocated_bytes = thread_count * 1000 + 100;
+	counts.peak_bytes = thread_count * 1000;
 }
 
 /* --- exiting ----------------------------------------------------------------------- */
@@ -326,6 +354,8 @@ int main(int argc, char **argv)
 		crowd();
 	else if (strcmp(how, "handover") == 0)
 		handover();
+	else if (strcmp(how, "withheld") == 0)
+		withheld();
 	else if (strcmp(how, "inherit") == 0)
 		inherit();
 	else if (strcmp(how, "exiting") == 0)
