@@ -23,31 +23,46 @@ static uint64_t step_for(uint64_t max, uint64_t threads)
 	return step < STEP_LEAST ? STEP_LEAST : step > STEP_MOST ? STEP_MOST : step;
 }
 
-void account_step_set(struct agent *a)
+static void raise_to(_Atomic uint64_t *most, uint64_t value)
+{
+	uint64_t old = atomic_load(most);
+
+	while (value > old && !atomic_compare_exchange_weak(most, &old, value))
+		;
+}
+
+/* What threads hold back at most: each less than the largest step so far, and the first what
+ * it could while it was alone. */
+static uint64_t held_most(struct agent *a, uint64_t max)
 {
 	uint64_t threads = LEDGER_GET(a->many);
-	uint64_t step = step_for(LEDGER_GET(a->process->max), threads ? threads : 1);
 
-	if (threads && step > LEDGER_GET(a->largest_step))
-		LEDGER_SET(a->largest_step, step);
+	return threads ? threads * LEDGER_GET(a->largest_step) + step_for(max, 1) : 0;
+}
+
+void account_step_set(struct agent *a)
+{
+	uint64_t max = LEDGER_GET(a->process->max);
+	uint64_t threads = LEDGER_GET(a->many);
+	uint64_t step = step_for(max, threads ? threads : 1);
+
+	if (threads)
+		raise_to(&a->largest_step, step);
+	raise_to(&a->process->max_error, held_most(a, max));
 	LEDGER_SET(a->step, step);
 }
 
-/* The bound: each thread holds less than the largest step so far, and the first may still
- * hold what it could while it was alone. */
 static AGENT_COLD void max_raise(struct thread *t, uint64_t total)
 {
 	struct agent *a = t->agent;
 	struct mgl_process *p = a->process;
-	uint64_t threads = LEDGER_GET(a->many);
 	uint64_t max = atomic_load(&p->max);
 
 	while (total > max) {
 		if (!atomic_compare_exchange_weak(&p->max, &max, total))
 			continue;
 		LEDGER_SET(p->peak_number, t->number - 1);
-		LEDGER_SET(p->peak_error,
-			   threads ? threads * LEDGER_GET(a->largest_step) + step_for(total, 1) : 0);
+		LEDGER_SET(p->peak_error, held_most(a, total));
 		account_step_set(a);
 		return;
 	}

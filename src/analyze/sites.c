@@ -131,6 +131,19 @@ static void settle(struct loading *loading, struct analyze_counts *counts,
 	counts->peak_bytes = clamp(loading, sums->peak_bytes);
 }
 
+/* What is shown was live at some instant, so the true peak is no less; and it is no more than
+ * what was published at most and what threads held back of it at most. */
+static void settle_peak_error(struct builder *builder, size_t at)
+{
+	const struct ledger_process *from = ledger_reader_process(builder->reader, at);
+	struct analyze_process *process = &builder->processes[at];
+	uint64_t shown = process->counts.peak_bytes;
+
+	if (from->max_error)
+		process->peak_error =
+			from->max_error + (from->peak_max > shown ? from->peak_max - shown : 0);
+}
+
 static struct error *load_rows(struct loading *loading, struct naming *naming,
 			       const struct ledger_rows *rows)
 {
@@ -153,6 +166,7 @@ static struct error *load_rows(struct loading *loading, struct naming *naming,
 	for (size_t i = loading->first; i < builder->sites.count; i++)
 		settle(loading, &builder->sites.items[i].counts, &builder->sums.items[i]);
 	settle(loading, total, &loading->total);
+	settle_peak_error(builder, loading->process);
 	return NULL;
 }
 

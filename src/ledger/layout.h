@@ -261,7 +261,8 @@ struct mgl_process {
 	_Atomic uint64_t max;         /* largest total: the epoch */
 	_Atomic uint64_t peak_number; /* allocation number at max */
 	_Atomic uint64_t peak_error;  /* bound of what threads held back at max; 0 = exact */
-	_Atomic uint64_t max_error;   /* largest bound a publishing thread ever saw */
+	_Atomic uint64_t max_error;   /* bound of what threads ever held back: live bytes never
+				       * were more than max and this */
 
 	_Alignas(64) _Atomic uint64_t
 		next_number; /* first allocation number not handed out; from 1 */

@@ -109,6 +109,8 @@ struct ledger_process {
 	uint64_t mapped_peak;
 	uint64_t peak_number;
 	uint64_t peak_error; /* 0 = the peak is exact */
+	uint64_t peak_max;   /* largest total that was published */
+	uint64_t max_error;  /* live bytes never were more than peak_max and this */
 	uint64_t next_number;
 	uint64_t ledger_bytes; /* of the file that hold this ledger */
 

@@ -130,6 +130,8 @@ static void copy_header(struct ledger_process *info, const struct mgl_process *h
 	info->mapped_peak = READ_ATOMIC(header->mapped_peak);
 	info->peak_number = READ_ATOMIC(header->peak_number);
 	info->peak_error = READ_ATOMIC(header->peak_error);
+	info->peak_max = READ_ATOMIC(header->max);
+	info->max_error = READ_ATOMIC(header->max_error);
 	info->next_number = READ_ATOMIC(header->next_number);
 }
 

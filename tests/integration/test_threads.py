@@ -84,12 +84,12 @@ def test_a_thousand_threads_at_once(record):
 
 def bound(peak, threads):
     """What threads hold back at most, each below one step, and the first what it was allowed to
-    while it was alone."""
+    while it was alone; twice, for what is shown may be as much below the largest published."""
 
     def step(count):
         return min(max(peak // (64 * count), 1024), 65536)
 
-    return threads * step(threads) + step(1)
+    return 2 * (threads * step(threads) + step(1))
 
 
 def assert_peak_within_bound(run, threads):
