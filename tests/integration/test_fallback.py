@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from oracle import PEAK, TOTALS, peak, read_said, report, totals
+from oracle import PEAK, SITE_TOTALS, TOTALS, peak, read_said, report, totals, wait_for
 
 STEPS = ("make:500:100", "free:100", "churn:50", "tree:300")
 
@@ -130,6 +130,25 @@ def test_bounds_while_it_is_busy(by_hand):
     process.kill()
     process.communicate()
     assert min(widths) < 100000
+
+
+def test_reading_disturbs_and_is_disturbed_by_nothing(by_hand):
+    """Read again and again while eight threads allocate: nothing in it is ever damaged."""
+    process, ledger, said_path = by_hand.start(7, 40000, 8, program="oracle_mix")
+    wait_for(ledger.exists)
+    before = 0
+    while process.poll() is None:
+        root = report(by_hand.tool, ledger, 0).root
+        assert {loss["kind"] for loss in root["losses"]} <= {"unfinished_calls"}
+        assert root["live_blocks_low"] <= root["live_blocks"]
+        assert root["allocations"] >= before
+        before = root["allocations"]
+    process.communicate()
+    assert process.returncode == 0
+    (said,) = read_said(said_path)
+    profile = report(by_hand.tool, ledger)
+    own = profile.of_program(profile.root)
+    assert {k: own[k] for k in SITE_TOTALS} == said.only(SITE_TOTALS)
 
 
 def limits(**values):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ from oracle import (
     TOTALS,
     Report,
     peak,
+    read_said,
     report,
     session_of,
     stack_functions,
@@ -227,10 +229,17 @@ def test_a_static_program_is_refused_at_once(record):
     assert not (record.folder / "said").exists()
 
 
+STEPS = ("make:100:64", "wait", "tree:20000", "churn:1000", "say")
+
+
+def assert_recorded(root):
+    assert root["allocations"] == 100 + 20000 + 1000
+    assert root["live_bytes"] == 100 * 64 + 20000 * 40
+    assert root["losses"] == []
+
+
 def test_a_dead_tool_is_never_noticed(record):
-    tool, ledger, said_path = record.start(
-        "script", "make:100:64", "wait", "tree:20000", "churn:1000", "say", stdin=subprocess.PIPE
-    )
+    tool, ledger, said_path = record.start("script", *STEPS, stdin=subprocess.PIPE)
     record.ready(said_path)
     pid = child_of(tool.pid)
     session = session_of(tool.pid)
@@ -243,9 +252,37 @@ def test_a_dead_tool_is_never_noticed(record):
     assert not ledger.exists()
     root = report(record.tool, session, 0).root
     session.unlink()
-    assert root["allocations"] == 100 + 20000 + 1000
-    assert root["live_bytes"] == 100 * 64 + 20000 * 40
-    assert root["losses"] == []
+    assert_recorded(root)
+
+
+def test_a_tool_that_stands_still_is_never_noticed(record):
+    tool, ledger, said_path = record.start("script", *STEPS, stdin=subprocess.PIPE)
+    record.ready(said_path)
+    os.kill(tool.pid, signal.SIGSTOP)
+    tool.stdin.write(b"\n")
+    tool.stdin.close()
+    wait_for(lambda: "live_bytes" in said_path.read_text())
+    os.kill(tool.pid, signal.SIGCONT)
+    assert tool.wait(20) == 0
+    assert_recorded(report(record.tool, ledger, 0).root)
+
+
+def test_a_tool_out_of_memory_is_never_noticed(record):
+    """From now on nothing it asks for is given; what it does then is its own affair."""
+    tool, _, said_path = record.start(
+        "script", *STEPS, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    record.ready(said_path)
+    pid = child_of(tool.pid)
+    session = session_of(tool.pid)
+    resource.prlimit(tool.pid, resource.RLIMIT_AS, (1, 1))
+    tool.stdin.write(b"\n")
+    tool.stdin.close()
+    wait_for(lambda: "live_bytes" in said_path.read_text())
+    wait_for(lambda: not alive(pid))
+    tool.wait(20)
+    assert read_said(said_path)[-1]["allocations"] == 100 + 20000 + 1000
+    session.unlink(missing_ok=True)
 
 
 def child_of(pid):
