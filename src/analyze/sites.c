@@ -144,6 +144,28 @@ static void settle_peak_error(struct builder *builder, size_t at)
 			from->max_error + (from->peak_max > shown ? from->peak_max - shown : 0);
 }
 
+/* With threads the peak has an error; but what is live now was live, to the byte. */
+static void raise_peak(struct loading *loading)
+{
+	struct builder *builder = loading->builder;
+	struct analyze_process *process = &builder->processes[loading->process];
+	uint64_t live = process->counts.live_bytes;
+	uint64_t most = process->counts.peak_bytes + process->peak_error;
+
+	if (!loading->exact || process->peak_error == 0 || live <= process->counts.peak_bytes)
+		return;
+	process->peak_error = most > live ? most - live : 0;
+	process->peak_time_ns = process->duration_ns;
+	process->counts.peak_bytes = live;
+	process->counts.peak_blocks = process->counts.live_blocks;
+	for (size_t i = loading->first; i < builder->sites.count; i++) {
+		struct analyze_counts *counts = &builder->sites.items[i].counts;
+
+		counts->peak_bytes = counts->live_bytes;
+		counts->peak_blocks = counts->live_blocks;
+	}
+}
+
 static struct error *load_rows(struct loading *loading, struct naming *naming,
 			       const struct ledger_rows *rows)
 {
@@ -167,6 +189,7 @@ static struct error *load_rows(struct loading *loading, struct naming *naming,
 		settle(loading, &builder->sites.items[i].counts, &builder->sums.items[i]);
 	settle(loading, total, &loading->total);
 	settle_peak_error(builder, loading->process);
+	raise_peak(loading);
 	return NULL;
 }
 

@@ -295,6 +295,41 @@ static void test_what_was_not_seen(void **state)
 	writer_end(&writer);
 }
 
+static void test_the_peak_is_never_below_the_end(void **state)
+{
+	struct writer writer;
+	uint32_t ref;
+
+	(void)state;
+	writer_begin(&writer, 8);
+	struct writer_process *p = writer_process(&writer, MGL_HOW_ROOT, 5, 1, "/bin/x");
+	struct mgl_slot *slot = writer_slot(p, "x", &ref);
+	struct mgl_row *kept = writer_row(p, slot, ref, 0, MGL_API_MALLOC, 1000, NULL);
+	struct mgl_row *freed = writer_row(p, slot, ref, 0, MGL_API_CALLOC, 64, NULL);
+
+	writer_allocs(kept, 3, 1000);
+	writer_allocs(freed, 1, 64);
+	writer_frees(freed, 1, 64);
+	kept->peak_bytes = 1000;
+	kept->peak_blocks = 1;
+	freed->peak_bytes = 64;
+	freed->peak_blocks = 1;
+	kept->epoch = freed->epoch = p->header->max = 1064;
+	p->header->peak_error = 4096;
+	p->header->end_kind = MGL_END_EXIT;
+	struct analyze_model *model = load(&writer);
+	const struct analyze_process *process = &model->processes[0];
+
+	assert_int_equal(process->counts.peak_bytes, 3000);
+	assert_int_equal(process->counts.peak_blocks, 3);
+	assert_int_equal(process->peak_error, 1064 + 4096 - 3000);
+	assert_int_equal(process->peak_time_ns, process->duration_ns);
+	assert_int_equal(find_site(model, MGL_API_MALLOC, 3)->counts.peak_bytes, 3000);
+	assert_int_equal(find_site(model, MGL_API_CALLOC, 1)->counts.peak_bytes, 0);
+	analyze_model_free(model);
+	writer_end(&writer);
+}
+
 static void test_node_cycle_ends(void **state)
 {
 	struct writer writer;
@@ -328,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_relations),
 		cmocka_unit_test(test_running),
 		cmocka_unit_test(test_what_was_not_seen),
+		cmocka_unit_test(test_the_peak_is_never_below_the_end),
 		cmocka_unit_test(test_node_cycle_ends),
 	};
 
