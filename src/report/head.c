@@ -79,13 +79,23 @@ static void put_peak(struct strbuf *out, const struct analyze_process *process)
 	strbuf_append_char(out, '\n');
 }
 
+/* After a stop frees are not seen either. */
+static bool was_stopped(const struct analyze_process *process)
+{
+	for (size_t i = 0; i < process->loss_count; i++)
+		if (strncmp(process->losses[i].kind, "stopped_", strlen("stopped_")) == 0)
+			return true;
+	return false;
+}
+
 static void put_live(struct strbuf *out, const struct analyze_process *process)
 {
 	const struct analyze_counts *counts = &process->counts;
 	bool running = process->end == ANALYZE_RUNNING;
+	const char *label = was_stopped(process) ? "AT STOP" : running ? "LIVE NOW" : "AT END";
 	char text[UNITS_BYTES];
 
-	strbuf_printf(out, "  %-10s" VALUE_COLUMN "  in ", running ? "LIVE NOW" : "AT END",
+	strbuf_printf(out, "  %-10s" VALUE_COLUMN "  in ", label,
 		      units_format_size(text, counts->live_bytes));
 	report_put_blocks(out, counts->live_blocks);
 	if (running && (counts->live_bytes_low != counts->live_bytes ||
@@ -171,7 +181,9 @@ void report_put_others(struct strbuf *out, const struct analyze_model *model,
 		return;
 	strbuf_printf(out, "  %-10s ", "PROCESSES");
 	report_put_plural(out, others, "more was recorded", "more were recorded");
-	if (incomplete)
+	if (incomplete == others)
+		strbuf_append(out, ", not completely");
+	else if (incomplete)
 		strbuf_printf(out, ", %zu of them not completely", incomplete);
 	strbuf_append(out, ": report --json\n");
 }

@@ -49,7 +49,8 @@ void report_put_figure(struct strbuf *out, const struct analyze_counts *counts,
 		strbuf_append(out, units_format_size(text, value));
 }
 
-/* "libjq.so.1+0x1d306 < jq+0x22f1", as many callers as fit on the line, two at most. */
+/* "libjq.so.1+0x1d306 < +0x1c20 < jq+0x22f1": the module only where it changes, as many
+ * callers as fit on the line, two at most. */
 static void put_place(struct strbuf *out, const struct analyze_model *model, uint32_t frame,
 		      size_t columns)
 {
@@ -59,9 +60,9 @@ static void put_place(struct strbuf *out, const struct analyze_model *model, uin
 	for (unsigned int i = 0; i < 2 && frame && model->frames[frame].parent; i++) {
 		CLEANUP_STRBUF struct strbuf caller = STRBUF_EMPTY;
 
-		frame = model->frames[frame].parent;
 		strbuf_append(&caller, " < ");
-		report_put_frame(&caller, model, frame);
+		report_put_caller(&caller, model, frame);
+		frame = model->frames[frame].parent;
 		if (caller.failed || out->failed) {
 			out->failed = true;
 			return;

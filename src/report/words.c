@@ -200,6 +200,18 @@ void report_put_frame(struct strbuf *out, const struct analyze_model *model, uin
 	}
 }
 
+void report_put_caller(struct strbuf *out, const struct analyze_model *model, uint32_t frame)
+{
+	const struct analyze_frame *f = &model->frames[frame];
+	const struct analyze_frame *caller = &model->frames[f->parent];
+
+	if (f->parent && f->module && caller->module == f->module &&
+	    !((f->flags | caller->flags) & ANALYZE_FRAME_CUT))
+		strbuf_printf(out, "+0x%" PRIx64, caller->offset);
+	else
+		report_put_frame(out, model, f->parent);
+}
+
 struct loss_words {
 	const char *kind;
 	const char *one;

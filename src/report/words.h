@@ -38,6 +38,8 @@ void report_put_command(struct strbuf *out, const struct analyze_process *proces
 void report_put_end(struct strbuf *out, const struct analyze_process *process);
 /* "libjq.so.1+0x1d306" */
 void report_put_frame(struct strbuf *out, const struct analyze_model *model, uint32_t frame);
+/* The frame outside of frame, without its module where that is the same. */
+void report_put_caller(struct strbuf *out, const struct analyze_model *model, uint32_t frame);
 /* A sentence without its full stop. */
 void report_put_loss(struct strbuf *out, const struct analyze_loss *loss);
 /* Text broken at spaces into lines of REPORT_COLUMNS, the first of which begins where out

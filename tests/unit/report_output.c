@@ -85,7 +85,7 @@ static const char sample_summary[] =
 	"      peak     %    allocs      each   temp  site < caller\n"
 	"   4.1 KiB  84.0         1   4.1 KiB      0  libsample.so.1+0x1234\n"
 	"     800 B  16.0        10     100 B      0  libsample.so.1+0x1234\n"
-	"       0 B   0.0         2    49 KiB      1  libsample.so.1+0x5678\n"
+	"       0 B   0.0         2    49 KiB      1  libsample.so.1+0x5678 < +0x1234\n"
 	"       0 B   0.0         3       7 B      0  sample+0x2000\n"
 	"       0 B   0.0         1      16 B      0  [stack not known]\n"
 	"\n"
@@ -157,6 +157,27 @@ static void test_everything_freed(void **state)
 	assert_contains_not(text, "NOT SEEN");
 	assert_contains_not(text, "SAVED");
 	assert_contains_not(text, "PROCESSES");
+	free(text);
+	writer_end(&writer);
+}
+
+static void test_summary_counts_the_others(void **state)
+{
+	struct report_summary summary = {0};
+	struct writer writer;
+
+	(void)state;
+	writer_begin(&writer, 8);
+	writer_process(&writer, MGL_HOW_ROOT, 7, 1, "/bin/sh");
+	writer_process(&writer, MGL_HOW_FORK, 8, 7, "/bin/sh")->header->inert =
+		MGL_INERT_LEDGER_LIMIT;
+	char *text = print(&writer, SUMMARY, NULL, &summary);
+
+	assert_contains(text, "PROCESSES  1 more was recorded, not completely: report --json\n");
+	free(text);
+	writer_process(&writer, MGL_HOW_FORK, 9, 7, "/bin/sh");
+	text = print(&writer, SUMMARY, NULL, &summary);
+	assert_contains(text, "2 more were recorded, 1 of them not completely: report --json\n");
 	free(text);
 	writer_end(&writer);
 }
@@ -339,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_summary_of_nothing),
 		cmocka_unit_test(test_everything_freed),
+		cmocka_unit_test(test_summary_counts_the_others),
 		cmocka_unit_test(test_summary_is_of_what_the_root_became),
 		cmocka_unit_test(test_hostile_names),
 		cmocka_unit_test(test_long_command_is_cut),
