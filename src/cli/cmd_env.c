@@ -7,14 +7,14 @@
 #include "collect/preload.h"
 
 static const struct cli_option options_table[] = {
-	{'o', "out", "FILE", "where the ledger goes (%p is the pid)"},
+	{'o', "output", "FILE", "where the ledger goes (%p is the pid)"},
 	{'h', "help", NULL, "show this"},
 	CLI_OPTIONS_END,
 };
 
 static void print_help(void)
 {
-	printf("Usage: mallograph env [--out FILE]\n"
+	printf("Usage: mallograph env [-o FILE]\n"
 	       "\n"
 	       "Print the lines that make a shell record every program it starts, without a\n"
 	       "collector:\n"
@@ -23,7 +23,7 @@ static void print_help(void)
 	       "\n"
 	       "Each program then keeps a ledger of its own, which `mallograph report` opens\n"
 	       "while it runs and afterwards. On a disk the program can wait for write-back;\n"
-	       "without --out the ledgers are in shared memory, until `mallograph recover`\n"
+	       "without -o the ledgers are in shared memory, until `mallograph recover`\n"
 	       "brings them here.\n"
 	       "\n");
 	cli_options_help(options_table, stdout);
@@ -115,7 +115,7 @@ int cli_env(char **argv)
 		return cli_usage_error(
 			"env", error_create(ERROR_USAGE, "env takes no %s", argv[options.at]));
 	if (out && *out == '\0')
-		return cli_usage_error("env", error_create(ERROR_USAGE, "--out needs a FILE"));
+		return cli_usage_error("env", error_create(ERROR_USAGE, "--output needs a FILE"));
 	struct error *error = print_exports(out);
 
 	return error ? cli_error(error) : cli_finish(0);

@@ -10,6 +10,8 @@
 #include "ledger/reader.h"
 #include "report/report.h"
 
+#define LEDGER_LEAST (64u << 10)
+
 enum { OPTION_SUMMARY = 256, OPTION_MAX_LEDGER, OPTION_VERSION };
 
 static const struct cli_option options_table[] = {
@@ -71,8 +73,11 @@ static struct error *take_option(const struct cli_option *option, const char *va
 	case OPTION_MAX_LEDGER:
 		TRY(error_context(units_parse_size(value, &request->run.max_ledger),
 				  "--max-ledger"));
-		if (request->run.max_ledger == 0)
-			return error_create(ERROR_USAGE, "--max-ledger 0 would record nothing");
+		if (request->run.max_ledger < LEDGER_LEAST)
+			return error_remedy(error_create(ERROR_USAGE,
+							 "--max-ledger %s would record nothing",
+							 value),
+					    "A ledger starts at %uK.", LEDGER_LEAST >> 10);
 		break;
 	case OPTION_VERSION:
 		request->version = true;

@@ -59,10 +59,10 @@ def test_words_of_commands_to_come_are_reserved(run, tmp_path, word):
 @pytest.mark.parametrize("words, text", [
     (["--nonsense", "true"], "--nonsense"), (["-qx", "true"], "-x"), (["-o"], "-o needs FILE"),
     (["--quiet=1", "true"], "--quiet takes no value"), (["-q"], "which program"),
-    (["--max-ledger", "many", "true"], "--max-ledger"), (["--max-ledger=0", "true"], "--max-ledger"),
+    (["--max-ledger", "many", "true"], "--max-ledger"), (["--max-ledger=63K", "true"], "--max-ledger 63K"),
     (["report", "--sites", "few"], "few"), (["report", "a", "b"], "b"),
     (["report", "-p", "1", "a"], "not both"), (["report", "-p", "x"], "x"),
-    (["env", "word"], "word"), (["env", "--out="], "--out"), (["recover", "-o", "%q"], "%q"),
+    (["env", "word"], "word"), (["env", "--output="], "--output"), (["recover", "-o", "%q"], "%q"),
 ])
 def test_what_makes_no_sense_is_named(run, tmp_path, words, text):
     result = run(*words, text=True)
@@ -102,6 +102,8 @@ int main(void)
     assert 512 << 10 < process["ledger_bytes"] <= 1 << 20
     assert 10_000 < process["allocations"] < 200_000
     assert "stopped_ledger_limit" in [loss["kind"] for loss in process["losses"]]
+    text = run("report", "x.mgl", text=True).stdout
+    assert "AT STOP" in text and "AT END" not in text
 
 
 # --- report ------------------------------------------------------------------------
@@ -194,7 +196,7 @@ def test_env_records_without_a_collector(run, runtime, tmp_path):
 def test_env_quotes_for_the_shell(run, tmp_path):
     odd = tmp_path / "it's $HOME `x` \\ \"q\""
     odd.mkdir()
-    exports = run("env", "--out", "%p.mgl", cwd=odd, text=True).stdout
+    exports = run("env", "--output", "%p.mgl", cwd=odd, text=True).stdout
     assert subprocess.run(["sh", "-c", exports + "/bin/true"], cwd="/").returncode == 0
     assert len(list(odd.glob("*.mgl"))) == 1
 
@@ -310,5 +312,6 @@ def test_the_manual_names_the_options_of_help(run, root, name):
     help_text = run(*filter(None, [name]), "--help", text=True).stdout
     listed = re.findall(r"^  (?:-(\w), |    )--([\w-]+)", help_text, re.M)
     assert listed
+    assert not name or f".Sh SYNOPSIS\n.Nm mallograph Cm {name}\n" in page
     named = re.findall(r"^\.It(?: Fl (\w) ,)? Fl \\-([\w-]+)", page, re.M)
     assert sorted(named) == sorted(listed)
