@@ -46,12 +46,18 @@ static struct error *not_startable(const char *name, int errnum, int *exit_code)
 			return error_create_path(ERROR_NOT_FOUND, name, "no such program");
 		return error_remedy(
 			error_create(ERROR_NOT_FOUND, "%s: no such program in PATH", name),
-			"A program in this directory is called ./NAME.");
+			"A program in this directory is called ./NAME; mallograph --help lists the "
+			"commands.");
 	}
 	*exit_code = COLLECT_EXIT_NOT_EXECUTABLE;
 	if (errnum == EISDIR)
 		return error_create_path(ERROR_REFUSED, name, "cannot be executed: a directory");
-	return error_create_system(errnum, name, "cannot be executed");
+
+	struct error *error = error_create_system(errnum, name, "cannot be executed");
+
+	return errnum == EACCES && access(name, F_OK) == 0
+		       ? error_remedy(error, "If it is a program, chmod +x makes it executable.")
+		       : error;
 }
 
 /* As execvp(3): an empty element is the working directory; a file that may not be

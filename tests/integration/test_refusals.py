@@ -115,14 +115,14 @@ def test_wild_headers_are_bounded(run, tmp_path, offset, size):
 
 
 def test_not_found(refused):
-    refused("no-such-program", 127, "no-such-program", "PATH", "./")
+    refused("no-such-program", 127, "no-such-program", "PATH", "./", "--help")
     refused("./none", 127, "no such program")
     refused("", 127)
 
 
 def test_found_but_not_executable(refused, tmp_path):
     (tmp_path / "plain").write_text("#!/bin/sh\n")
-    refused("./plain", 126, "Permission denied")
+    refused("./plain", 126, "Permission denied", "chmod +x")
     refused("plain", 126, "Permission denied", env={"PATH": str(tmp_path)})
     refused("./", 126, "directory")
     refused("./plain/x", 126, "Not a directory")
