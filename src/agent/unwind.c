@@ -73,8 +73,8 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 	uint64_t bp = c->bp, pc;
 
 	/* The ABI's mark of an outermost frame. Code made at run time need not heed it. */
-	if (bp == 0 && (where & MGL_NODE_MODULE_MASK))
-		return UNWIND_END;
+	if (bp == 0)
+		return where & MGL_NODE_MODULE_MASK ? UNWIND_END : UNWIND_CUT;
 	u->doubt = true;
 	if (bp % 8 || bp < c->sp || bp >> 47 || !reach(u, c, bp + 16))
 		return UNWIND_CUT;
