@@ -193,6 +193,9 @@ uint32_t unwind_saved_node(struct thread *t, struct unwind_state *u)
 			uint32_t wrong = verify(s, j - 1);
 
 			if (AGENT_LIKELY(wrong == 0)) {
+				/* Too deep to be kept whole: one site, whatever came before. */
+				if (AGENT_UNLIKELY(j + u->count > s->capacity))
+					return 0;
 				s->count = j;
 				return append(t, u, s, u->count);
 			}

@@ -1,5 +1,6 @@
 """Faults that prototypes and other profilers had, each kept away by a test."""
 
+import json
 import os
 import pathlib
 import resource
@@ -85,6 +86,47 @@ def program_functions(run, site):
 
 def assert_rooted(functions):
     assert functions[-2:] == ["main", "_start"]
+
+
+GROWING = """
+#include <pthread.h>
+#include <stdlib.h>
+static void *volatile kept;
+__attribute__((noinline)) static void deeper(int left, int each)
+{
+	if (each || left == 0)
+		kept = malloc(16);
+	if (left > 0)
+		deeper(left - 1, each);
+	__asm__ volatile("" ::: "memory");
+}
+static void *thread(void *each)
+{
+	deeper(1200, each != NULL);
+	return NULL;
+}
+int main(void)
+{
+	for (char *each = NULL; each < (char *)2; each++) {
+		pthread_t id;
+
+		if (pthread_create(&id, NULL, thread, each) == 0)
+			pthread_join(id, NULL);
+	}
+	return 0;
+}
+"""
+
+
+def test_a_stack_too_deep_is_the_same_site_whatever_came_before(run, mallograph, cc, tmp_path):
+    run("-q", "-o", "a.mgl", cc("growing", GROWING, "-O1", "-lpthread"))
+    report = json.loads(subprocess.run(
+        [mallograph, "report", "--json", "--sites", "all", tmp_path / "a.mgl"],
+        check=True, capture_output=True).stdout)
+    sites = [site for site in report["sites"] if site["sizes"][0][:2] == [16, 20]]
+    deep = [site["allocations"] for site in sites if len(site["stack"]) > 1024]
+    assert len(sites) - 1 + sum(deep) == 1202
+    assert len(deep) == 1
 
 
 @pytest.mark.parametrize("depth", [5, 62, 63, 64, 65, 100, 500])
