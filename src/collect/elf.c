@@ -128,7 +128,9 @@ static enum found find_malloc(const struct image *image, uint32_t type)
 	return found;
 }
 
-static bool is_loader(const struct image *image)
+/* Whether the dynamic section has an entry of this tag whose name is one sought. */
+static bool has_dynamic_name(const struct image *image, int64_t tag,
+			     bool (*is_sought)(const char *name))
 {
 	const Elf64_Shdr *section = section_of_type(image, SHT_DYNAMIC);
 
@@ -143,11 +145,19 @@ static bool is_loader(const struct image *image)
 	for (uint64_t i = 0; i < section->sh_size / sizeof(Elf64_Dyn); i++) {
 		uint64_t name = entries[i].d_un.d_val;
 
-		if (entries[i].d_tag == DT_SONAME && name < names_bytes &&
-		    strncmp(names + name, "ld-linux-", 9) == 0)
+		if (entries[i].d_tag == tag && name < names_bytes && is_sought(names + name))
 			return true;
 	}
 	return false;
+}
+
+static bool is_loader_name(const char *name) { return strncmp(name, "ld-linux-", 9) == 0; }
+
+/* Sanitizers' runtimes that end a program in which they do not come first. */
+static bool is_first_or_nothing(const char *name)
+{
+	return strncmp(name, "libasan.so", 10) == 0 || strncmp(name, "libtsan.so", 10) == 0 ||
+	       strncmp(name, "libhwasan.so", 12) == 0 || strncmp(name, "libclang_rt.", 12) == 0;
 }
 
 static struct error *read_loader(const struct image *image, const Elf64_Phdr *segment,
@@ -187,7 +197,7 @@ static struct error *read_segments(const struct image *image, struct collect_elf
 	if (has_loader)
 		ret->link = COLLECT_ELF_DYNAMIC;
 	else if (has_dynamic)
-		ret->link = is_loader(image) ? COLLECT_ELF_LOADER : COLLECT_ELF_STATIC_PIE;
+		ret->link = has_dynamic_name(image, DT_SONAME, is_loader_name) ? COLLECT_ELF_LOADER : COLLECT_ELF_STATIC_PIE;
 	else
 		ret->link = COLLECT_ELF_STATIC;
 	return NULL;
@@ -220,6 +230,8 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 		return damaged(&image, "its header");
 	load_sections(&image);
 	TRY(read_segments(&image, ret));
+	ret->must_be_first = ret->link == COLLECT_ELF_DYNAMIC &&
+			     has_dynamic_name(&image, DT_NEEDED, is_first_or_nothing);
 	ret->hidden_malloc = ret->link == COLLECT_ELF_DYNAMIC &&
 			     find_malloc(&image, SHT_DYNSYM) == NOT_THERE &&
 			     find_malloc(&image, SHT_SYMTAB) == DEFINED;

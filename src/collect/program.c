@@ -155,6 +155,9 @@ static struct error *check_elf(const char *image, const struct collect_elf *elf)
 						 "cannot record %s: its loader is %s, not glibc's",
 						 image, elf->loader),
 				    "Build it against glibc.");
+	if (elf->must_be_first)
+		return refuse(image, "its sanitizer must be the first library, and so must the agent",
+			      "Build it without -fsanitize.");
 	if (access(elf->loader, F_OK) != 0)
 		return error_remedy(error_create_system(errno, elf->loader,
 							"the dynamic loader of %s is missing",

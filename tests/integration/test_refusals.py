@@ -62,6 +62,17 @@ def test_static_pie(refused, cc):
     refused(cc("static_pie", HELLO, "-static-pie"), 125, "statically linked", "-static-pie")
 
 
+@pytest.mark.parametrize("flags", [["cc", "-fsanitize=address"], ["cc", "-fsanitize=thread"],
+                                   ["clang", "-fsanitize=address", "-shared-libasan"]])
+def test_a_sanitizer_that_must_come_first(refused, tmp_path, flags):
+    source = tmp_path / "sanitized.c"
+    source.write_text(HELLO)
+    if subprocess.run([*flags, "-o", tmp_path / "sanitized", source], capture_output=True,
+                      stdin=subprocess.DEVNULL).returncode:
+        pytest.skip("no such sanitizer here")
+    refused("./sanitized", 125, "sanitizer", "-fsanitize")
+
+
 def test_32_bit(refused, tmp_path):
     refused(patched(tmp_path, 4, b"\1"), 125, "32-bit", "-m64")
 
