@@ -119,9 +119,7 @@ bool object_find(uint64_t address, struct object *ret)
 	if (image_find_is_exact()) {
 		if (!image_find(address, &f))
 			return false;
-		/* Of an object with gaps between its segments this is one segment's range. */
-		if (object_of_map(f.map, ret))
-			return address >= ret->start && address < ret->stop;
+		object_fill(f.map, ret);
 		ret->start = address_of(f.start);
 		ret->stop = address_of(f.stop);
 		return true;
@@ -156,13 +154,12 @@ bool object_next(uintptr_t *cursor, struct object *ret)
 
 static bool object_headers(const struct object *o, struct headers *ret)
 {
-	struct object first;
-
 	if (object_is_program(o))
 		return auxv_headers(ret);
 	if (image_headers(o->start, ret))
 		return true;
-	return object_find(o->bias, &first) && first.map == o->map && image_headers(o->bias, ret);
+	/* With gaps, o->start need not be where the file's first page is mapped. */
+	return (uintptr_t)image_of(o->bias) == o->map && image_headers(o->bias, ret);
 }
 
 /* --- ELF images ------------------------------------------------------------------------- */
