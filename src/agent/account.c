@@ -80,8 +80,9 @@ static inline void live_change(struct thread *t, int64_t change)
 		LEDGER_SET(t->slot->delta, held);
 		return;
 	}
-	uint64_t total = atomic_fetch_add_explicit(&p->total, (uint64_t)held, memory_order_relaxed) +
-			 (uint64_t)held;
+	uint64_t total =
+		atomic_fetch_add_explicit(&p->total, (uint64_t)held, memory_order_relaxed) +
+		(uint64_t)held;
 
 	LEDGER_SET(t->slot->delta, 0);
 	if ((int64_t)total > (int64_t)LEDGER_GET(p->max))
@@ -96,7 +97,8 @@ static inline void row_touch(struct thread *t, struct mgl_row *row)
 	if (AGENT_LIKELY(LEDGER_GET(row->epoch) == max))
 		return;
 	LEDGER_SET(row->peak_blocks, (int64_t)(LEDGER_GET(row->allocs) - LEDGER_GET(row->frees)));
-	LEDGER_SET(row->peak_bytes, (int64_t)(LEDGER_GET(row->bytes_in) - LEDGER_GET(row->bytes_out)));
+	LEDGER_SET(row->peak_bytes,
+		   (int64_t)(LEDGER_GET(row->bytes_in) - LEDGER_GET(row->bytes_out)));
 	atomic_store_explicit(&row->epoch, max, memory_order_release);
 }
 
@@ -224,8 +226,8 @@ static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum m
 		LEDGER_ADD(row->moved, 1);
 	LEDGER_ADD(t->slot->calls[api].calls, 1);
 	LEDGER_ADD(t->slot->calls[api].bytes, size);
-	uint64_t word = mgl_shadow_word(row->self, 0, size_class < MGL_LARGE_CLASS ? (uint32_t)rest : 0,
-					mgl_birth(number));
+	uint64_t word = mgl_shadow_word(
+		row->self, 0, size_class < MGL_LARGE_CLASS ? (uint32_t)rest : 0, mgl_birth(number));
 
 	if (AGENT_UNLIKELY(!shadow_store(t, block, word, rest, &found)))
 		agent_count_loss(MGL_LOSS_UNSHADOWED, 1);

@@ -15,13 +15,13 @@
 struct extent {
 	uint8_t *base;
 	uint32_t pages;
-	uint32_t first_ref; /* RECORDS: ref of base */
+	uint32_t first_ref;         /* RECORDS: ref of base */
 	_Atomic uint32_t next_page; /* (A) */
 };
 
 struct trie_table {
 	uint64_t mask;
-	_Atomic uint32_t count; /* (A) */
+	_Atomic uint32_t count;  /* (A) */
 	_Atomic uint64_t *slots; /* (A) hash << 32 | ref of the node; 0 = empty */
 };
 
@@ -31,10 +31,10 @@ struct agent {
 	uint32_t serial;
 	int32_t pid;
 
-	uint8_t **units; /* record space: where each unit is mapped; wiped pages */
-	_Atomic uint32_t record_units;             /* (A) */
-	_Atomic(struct extent *) records;          /* (A) */
-	_Atomic(struct extent *) shadow;           /* (A) */
+	uint8_t **units;                  /* record space: where each unit is mapped; wiped pages */
+	_Atomic uint32_t record_units;    /* (A) */
+	_Atomic(struct extent *) records; /* (A) */
+	_Atomic(struct extent *) shadow;  /* (A) */
 	_Atomic uint32_t records_size, shadow_size; /* (A) units of the next extent */
 
 	_Atomic(struct trie_table *) trie; /* (A) */
@@ -49,7 +49,7 @@ struct agent {
 	_Atomic uint64_t step;             /* (A) see account_step_set() */
 	_Atomic uint64_t largest_step;     /* (A) since there are many */
 
-	_Atomic bool time_busy; /* (A) try-flag of the time table */
+	_Atomic bool time_busy;     /* (A) try-flag of the time table */
 	_Atomic uint64_t time_last; /* (A) ns of the last entry */
 
 	_Atomic bool inert; /* (A) */
@@ -164,15 +164,12 @@ static inline void hook_phase(struct thread *t, uintptr_t cfa, uintptr_t phase)
 	gate_set(t, cfa | phase);
 }
 
-static inline void hook_leave(struct thread *t)
-{
-	gate_set(t, t->idle);
-}
+static inline void hook_leave(struct thread *t) { gate_set(t, t->idle); }
 
 /* --- process.c --------------------------------------------------------------------- */
 
 enum process_started {
-	PROCESS_BUSY = 1,    /* another thread is at it */
+	PROCESS_BUSY = 1, /* another thread is at it */
 	PROCESS_RECORDS = 2,
 	PROCESS_STOPPED = 3, /* nothing is recorded in this process */
 };

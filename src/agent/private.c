@@ -9,7 +9,7 @@
 #include "agent/core.h"
 #include "agent/syscall.h"
 
-#define REGION_FIRST ((size_t)128 << 10)
+#define REGION_FIRST   ((size_t)128 << 10)
 #define REGION_LARGEST ((size_t)16 << 20)
 
 struct region {
@@ -67,7 +67,8 @@ void *private_alloc(size_t bytes)
 
 	for (;;) {
 		if (r) {
-			size_t at = atomic_fetch_add_explicit(&r->used, bytes, memory_order_relaxed);
+			size_t at =
+				atomic_fetch_add_explicit(&r->used, bytes, memory_order_relaxed);
 
 			if (at <= r->bytes && bytes <= r->bytes - at)
 				return (char *)r + at;
@@ -89,7 +90,4 @@ void private_pages_free(void *pages, size_t bytes)
 		sys_munmap(pages, (bytes + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1));
 }
 
-void private_reset(void)
-{
-	atomic_store(&current, NULL);
-}
+void private_reset(void) { atomic_store(&current, NULL); }

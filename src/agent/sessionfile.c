@@ -19,10 +19,7 @@ static uint32_t made_flags;
 static uint8_t *units;
 static _Atomic uint32_t units_used;
 
-const char *sessionfile_path(void)
-{
-	return path;
-}
+const char *sessionfile_path(void) { return path; }
 
 /* --- names ----------------------------------------------------------------------- */
 
@@ -85,8 +82,7 @@ static struct mgl_session *head_map(int fd, uint64_t bytes)
 	if (sys_failed(head))
 		return NULL;
 	sys_madvise(head, MGL_HEAD_BYTES, MADV_DONTDUMP);
-	if (bytes < SMALLEST_FILE ||
-	    sys_madvise(head, MGL_HEAD_BYTES, MADV_POPULATE_WRITE) != 0) {
+	if (bytes < SMALLEST_FILE || sys_madvise(head, MGL_HEAD_BYTES, MADV_POPULATE_WRITE) != 0) {
 		sys_munmap(head, MGL_HEAD_BYTES);
 		return NULL;
 	}
@@ -126,15 +122,12 @@ uint8_t *sessionfile_take_unit(void)
 	return units + n * MGL_UNIT_BYTES;
 }
 
-void sessionfile_leave_units(void)
-{
-	units = NULL;
-}
+void sessionfile_leave_units(void) { units = NULL; }
 
 /* A file that is already there: joined if it is a session of ours. */
 static struct mgl_session *session_open(const char *name, uint64_t *file_bytes)
 {
-	struct stat st;
+	struct stat st = {0};
 	struct mgl_session *head = NULL;
 	int fd = (int)sys_open(name, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
 
@@ -179,14 +172,14 @@ static struct mgl_session *session_make(int fd, uint64_t *file_bytes)
 
 	if (!head)
 		return NULL;
-	struct mgl_control *control =
-		(struct mgl_control *)((char *)head + MGL_CONTROL_OFFSET);
+	struct mgl_control *control = (struct mgl_control *)((char *)head + MGL_CONTROL_OFFSET);
 
 	control->version = 1;
 	control->sample_period = 1;
 	head->layout_version = MGL_LAYOUT_VERSION;
 	head->flags = made_flags;
-	memcpy(head->writer, "mallograph " MALLOGRAPH_VERSION, sizeof("mallograph " MALLOGRAPH_VERSION));
+	memcpy(head->writer, "mallograph " MALLOGRAPH_VERSION,
+	       sizeof("mallograph " MALLOGRAPH_VERSION));
 	head->unit_bytes = MGL_UNIT_BYTES;
 	head->file_bytes = *file_bytes;
 	head->start_ns = agent_now();
@@ -245,8 +238,8 @@ struct mgl_session *sessionfile_open(uint64_t *file_bytes)
 
 	if (named)
 		head = session_create(O_EXCL, file_bytes);
-	if (!head && named && out && append_number(append_text(strlen(path), "."),
-						      (uint64_t)sys_getpid()) < sizeof(path))
+	if (!head && named && out &&
+	    append_number(append_text(strlen(path), "."), (uint64_t)sys_getpid()) < sizeof(path))
 		head = session_create(O_EXCL, file_bytes);
 	return head ? head : session_memfd(file_bytes);
 }

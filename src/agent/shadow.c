@@ -24,10 +24,7 @@ bool shadow_start(struct agent *a)
 	return a->shadow_top != NULL;
 }
 
-static inline uint32_t chunk_shift(const struct agent *a)
-{
-	return CHUNK_BITS + a->granule_shift;
-}
+static inline uint32_t chunk_shift(const struct agent *a) { return CHUNK_BITS + a->granule_shift; }
 
 static inline chunk_pointer *chunk_slot(struct agent *a, uintptr_t block)
 {
@@ -45,8 +42,7 @@ static inline chunk_pointer *chunk_slot(struct agent *a, uintptr_t block)
 static inline _Atomic uint64_t *word_of(struct agent *a, uintptr_t block)
 {
 	chunk_pointer *slot = chunk_slot(a, block);
-	_Atomic uint64_t *chunk =
-		slot ? atomic_load_explicit(slot, memory_order_acquire) : NULL;
+	_Atomic uint64_t *chunk = slot ? atomic_load_explicit(slot, memory_order_acquire) : NULL;
 
 	if (AGENT_UNLIKELY(!chunk))
 		return NULL;
@@ -92,10 +88,7 @@ static bool run_take(struct thread *t, uint32_t pages)
 	}
 }
 
-void shadow_prepare(struct thread *t, uint32_t pages)
-{
-	run_take(t, pages);
-}
+void shadow_prepare(struct thread *t, uint32_t pages) { run_take(t, pages); }
 
 static chunk_pointer *leaf_make(struct agent *a, uintptr_t block)
 {
@@ -165,10 +158,7 @@ static inline _Atomic uint64_t *word_make(struct thread *t, uintptr_t block)
 
 /* --- blocks -------------------------------------------------------------------- */
 
-static inline bool is_tag(uint64_t word)
-{
-	return (word & MGL_SHADOW_TAG) == MGL_SHADOW_TAG;
-}
+static inline bool is_tag(uint64_t word) { return (word & MGL_SHADOW_TAG) == MGL_SHADOW_TAG; }
 
 static bool is_large(const struct thread *t, uint64_t word, const struct mgl_row **row)
 {

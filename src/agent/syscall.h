@@ -26,11 +26,20 @@
 #endif
 
 /* Made by growth, thread start and unwinding; opening the session is before any filter. */
-#define AGENT_SYSCALLS(X)                                                               \
-	X(SYS_mmap)                                                                     \
-	X(SYS_munmap) X(SYS_mremap) X(SYS_madvise) X(SYS_rt_sigprocmask) X(SYS_tgkill)  \
-		X(SYS_gettid) X(SYS_getpid) X(SYS_getppid) X(SYS_prctl) X(SYS_readlink) \
-			X(SYS_getcwd) X(SYS_sigaltstack)
+#define AGENT_SYSCALLS(X)     \
+	X(SYS_mmap)           \
+	X(SYS_munmap)         \
+	X(SYS_mremap)         \
+	X(SYS_madvise)        \
+	X(SYS_rt_sigprocmask) \
+	X(SYS_tgkill)         \
+	X(SYS_gettid)         \
+	X(SYS_getpid)         \
+	X(SYS_getppid)        \
+	X(SYS_prctl)          \
+	X(SYS_readlink)       \
+	X(SYS_getcwd)         \
+	X(SYS_sigaltstack)
 
 static inline long sys_call6(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -130,10 +139,7 @@ static inline long sys_ftruncate(int fd, uint64_t bytes)
 	return sys_call3(SYS_ftruncate, fd, (long)bytes, 0);
 }
 
-static inline long sys_unlink(const char *path)
-{
-	return sys_call3(SYS_unlink, (long)path, 0, 0);
-}
+static inline long sys_unlink(const char *path) { return sys_call3(SYS_unlink, (long)path, 0, 0); }
 
 static inline long sys_mkdir(const char *path, int mode)
 {

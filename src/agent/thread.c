@@ -216,7 +216,7 @@ static AGENT_COLD struct thread *thread_first(uintptr_t cfa)
 
 static bool on_alternate_stack(void)
 {
-	stack_t now;
+	stack_t now = {0};
 
 	return sys_sigaltstack(NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK);
 }

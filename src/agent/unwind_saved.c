@@ -34,8 +34,7 @@ static inline bool is_simple(uint64_t rule)
 static struct unwind_saved *saved_make(struct unwind_state *u)
 {
 	uint32_t capacity = u->inner + u->ring;
-	struct unwind_saved *s =
-		private_alloc(sizeof(*s) + (size_t)capacity * sizeof(s->frame[0]));
+	struct unwind_saved *s = private_alloc(sizeof(*s) + (size_t)capacity * sizeof(s->frame[0]));
 
 	if (!s)
 		return NULL;
@@ -66,7 +65,8 @@ static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_s
 			return 0;
 		saving = saving && count < s->capacity &&
 			 (is_simple(f->rule) || (count == 0 && rule_kind(f->rule) == RULE_END)) &&
-			 !(where & (MGL_NODE_EXACT | MGL_NODE_FP)) && stack_is_home(&u->stacks, f->sp);
+			 !(where & (MGL_NODE_EXACT | MGL_NODE_FP)) &&
+			 stack_is_home(&u->stacks, f->sp);
 		if (!saving)
 			continue;
 		s->frame[count] = (struct saved_frame){f->pc, f->sp, f->bp, f->rule};
@@ -157,9 +157,8 @@ static inline bool leave(struct thread *t, struct unwind_state *u, struct unwind
 {
 	if (AGENT_UNLIKELY(u->count >= u->inner))
 		return false;
-	u->frame[u->count++] =
-		(struct unwind_frame){c->pc, c->sp, c->bp,
-				      rule | (uint64_t)c->flags << RULE_WHERE_SHIFT};
+	u->frame[u->count++] = (struct unwind_frame){c->pc, c->sp, c->bp,
+						     rule | (uint64_t)c->flags << RULE_WHERE_SHIFT};
 	c->flags = 0;
 	if (AGENT_LIKELY(is_simple(rule) && !c->exact))
 		return step(c, rule);

@@ -390,7 +390,7 @@ static inline uint64_t mgl_class_width(uint32_t c)
 
 #define MGL_LARGE_CLASS       60u
 #define MGL_SHADOW_TAG        (UINT64_C(0x3ffffff) << 38)
-#define MGL_SHADOW_START  (UINT64_C(3) << 36)
+#define MGL_SHADOW_START      (UINT64_C(3) << 36)
 #define MGL_SHADOW_LARGE_BITS 38u
 #define MGL_SHADOW_LARGE_MASK ((UINT64_C(1) << MGL_SHADOW_LARGE_BITS) - 1)
 
