@@ -1,8 +1,9 @@
 #include <string.h>
 
-#include "store/store_internal.h"
+#include "store/rows.h"
 
-#define CACHE_KIB 65536
+#define CACHE_KIB  65536
+#define BATCH_ROWS 256
 
 /* A string that has an id: where it stands among all of them. */
 struct interned {
@@ -10,10 +11,19 @@ struct interned {
 	size_t length;
 };
 
+/* Rows that wait for their insert. */
+struct batch {
+	sqlite3_stmt *insert;
+	char *items;
+	unsigned int count;
+	unsigned int most;
+};
+
 struct store_writer {
 	sqlite3 *db;
 	char *path;
-	sqlite3_stmt *inserts[STORE_TABLE_COUNT];
+	struct store_rows rows; /* of the insert that runs */
+	struct batch batches[STORE_TABLE_COUNT];
 	sqlite3_stmt *insert_meta;
 	struct strbuf bytes; /* of all strings, one after the other */
 	VECTOR(struct interned) strings;
@@ -35,22 +45,6 @@ static struct error *prepare(struct store_writer *writer, const char *sql, sqlit
 	return NULL;
 }
 
-static struct error *prepare_insert(struct store_writer *writer, enum store_table which)
-{
-	const struct table *table = &store_tables[which];
-	CLEANUP_STRBUF struct strbuf sql = STRBUF_EMPTY;
-
-	strbuf_printf(&sql, "INSERT INTO [%s](", table->name);
-	for (unsigned int i = 0; i < table->column_count; i++)
-		strbuf_printf(&sql, "%s[%s]", i ? "," : "", table->columns[i].name);
-	strbuf_append(&sql, ") VALUES(?");
-	for (unsigned int i = 1; i < table->column_count; i++)
-		strbuf_append(&sql, ",?");
-	strbuf_append(&sql, ")");
-	TRY(strbuf_result(&sql));
-	return prepare(writer, sql.text, &writer->inserts[which]);
-}
-
 /* No journal: the file is nobody's before it is whole, and thrown away if it never is. */
 static const char settings[] = "PRAGMA page_size=4096;"
 			       "PRAGMA journal_mode=OFF;"
@@ -64,6 +58,8 @@ static struct error *begin(struct store_writer *writer)
 	char cache[64];
 
 	snprintf(cache, sizeof(cache), "PRAGMA cache_size=-%d;", CACHE_KIB);
+	if (store_rows_offer(&writer->rows, writer->db) != SQLITE_OK)
+		return store_write_failure(writer->db, writer->path);
 	TRY(run(writer, settings));
 	TRY(run(writer, cache));
 	TRY(run(writer, "BEGIN"));
@@ -102,8 +98,10 @@ void store_writer_abort(struct store_writer *writer)
 {
 	if (!writer)
 		return;
-	for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-		sqlite3_finalize(writer->inserts[i]);
+	for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
+		sqlite3_finalize(writer->batches[i].insert);
+		free(writer->batches[i].items);
+	}
 	sqlite3_finalize(writer->insert_meta);
 	sqlite3_close(writer->db);
 	strbuf_free(&writer->bytes);
@@ -113,17 +111,7 @@ void store_writer_abort(struct store_writer *writer)
 	free(writer);
 }
 
-struct error *store_writer_finish(struct store_writer *writer)
-{
-	struct error *error = store_put_meta_number(writer, "finished", 1);
-
-	if (!error)
-		error = run(writer, "COMMIT");
-	store_writer_abort(writer);
-	return error;
-}
-
-/* Runs an insert whose values are bound. */
+/* Runs an insert. */
 static struct error *insert(struct store_writer *writer, sqlite3_stmt *statement)
 {
 	int code = sqlite3_step(statement);
@@ -134,84 +122,67 @@ static struct error *insert(struct store_writer *writer, sqlite3_stmt *statement
 	return error;
 }
 
-static void bind_text(sqlite3_stmt *statement, int at, const struct store_text *text)
+static struct error *flush(struct store_writer *writer, enum store_table which)
 {
-	CLEANUP_STRBUF struct strbuf escaped = STRBUF_EMPTY;
+	struct batch *batch = &writer->batches[which];
 
-	if (!text->bytes) {
-		sqlite3_bind_null(statement, at);
-		return;
-	}
-	if (!store_escape_needed(text->bytes, text->length)) {
-		sqlite3_bind_text64(statement, at, text->bytes, text->length, SQLITE_STATIC,
-				    SQLITE_UTF8);
-		return;
-	}
-	store_escape(&escaped, text->bytes, text->length);
-	sqlite3_bind_text64(statement, at, escaped.text, escaped.length, SQLITE_TRANSIENT,
-			    SQLITE_UTF8);
+	if (batch->count == 0)
+		return NULL;
+	writer->rows = (struct store_rows){
+		.table = &store_tables[which],
+		.items = batch->items,
+		.count = batch->count,
+	};
+	batch->count = 0;
+	return insert(writer, batch->insert);
 }
 
-static void bind_number(sqlite3_stmt *statement, int at, uint64_t value)
+struct error *store_writer_finish(struct store_writer *writer)
 {
-	if (value == STORE_UNKNOWN)
-		sqlite3_bind_null(statement, at);
-	else
-		sqlite3_bind_int64(statement, at, value > INT64_MAX ? INT64_MAX : (int64_t)value);
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < STORE_TABLE_COUNT && !error; i++)
+		error = flush(writer, (enum store_table)i);
+	if (!error)
+		error = store_put_meta_number(writer, "finished", 1);
+	if (!error)
+		error = run(writer, "COMMIT");
+	store_writer_abort(writer);
+	return error;
 }
 
-static void bind(sqlite3_stmt *statement, int at, const struct column *column, const char *row)
+/* What a text's row points to is not ours to keep. */
+static bool has_text(const struct table *table)
 {
-	const void *value = row + column->offset;
-	uint64_t number = *(const uint64_t *)value;
+	for (unsigned int i = 0; i < table->column_count; i++)
+		if (table->columns[i].kind == COLUMN_TEXT || table->columns[i].kind == COLUMN_BLOB)
+			return true;
+	return false;
+}
 
-	switch (column->kind) {
-	case COLUMN_REFERENCE:
-		bind_number(statement, at, number ? number : STORE_UNKNOWN);
-		break;
-	case COLUMN_NUMBER:
-		bind_number(statement, at, number);
-		break;
-	case COLUMN_ADDRESS:
-		if (number == STORE_UNKNOWN)
-			sqlite3_bind_null(statement, at);
-		else
-			sqlite3_bind_int64(statement, at, (int64_t)number);
-		break;
-	case COLUMN_SIGNED:
-		sqlite3_bind_int64(statement, at, *(const int64_t *)value);
-		break;
-	case COLUMN_WORD:
-		if (number)
-			sqlite3_bind_text(statement, at, column->words[number], -1, SQLITE_STATIC);
-		else
-			sqlite3_bind_null(statement, at);
-		break;
-	case COLUMN_TEXT:
-		bind_text(statement, at, value);
-		break;
-	case COLUMN_BLOB: {
-		const struct store_text *blob = value;
+static struct error *begin_batch(struct store_writer *writer, enum store_table which)
+{
+	const struct table *table = &store_tables[which];
+	struct batch *batch = &writer->batches[which];
+	CLEANUP_STRBUF struct strbuf sql = STRBUF_EMPTY;
 
-		if (blob->bytes)
-			sqlite3_bind_blob64(statement, at, blob->bytes, blob->length,
-					    SQLITE_STATIC);
-		else
-			sqlite3_bind_null(statement, at);
-		break;
-	}
-	}
+	store_rows_append_insert(&sql, table);
+	TRY(strbuf_result(&sql));
+	TRY(prepare(writer, sql.text, &batch->insert));
+	batch->most = has_text(table) ? 1 : BATCH_ROWS;
+	batch->items = malloc(batch->most * table->row_bytes);
+	return batch->items ? NULL : error_no_memory();
 }
 
 struct error *store_writer_put(struct store_writer *writer, enum store_table which, const void *row)
 {
-	const struct table *table = &store_tables[which];
+	struct batch *batch = &writer->batches[which];
+	size_t bytes = store_tables[which].row_bytes;
 
-	if (!writer->inserts[which])
-		TRY(prepare_insert(writer, which));
-	for (unsigned int i = 0; i < table->column_count; i++)
-		bind(writer->inserts[which], (int)i + 1, &table->columns[i], row);
-	return insert(writer, writer->inserts[which]);
+	if (!batch->items)
+		TRY(begin_batch(writer, which));
+	memcpy(batch->items + batch->count * bytes, row, bytes);
+	return ++batch->count < batch->most ? NULL : flush(writer, which);
 }
 
 struct string_key {
@@ -245,10 +216,14 @@ static struct error *add_string(struct store_writer *writer, const char *bytes, 
 	return store_put(writer, &row);
 }
 
-static struct error *intern(struct store_writer *writer, const char *bytes, size_t length,
-			    uint64_t *ret)
+struct error *store_intern(struct store_writer *writer, const char *bytes, size_t length,
+			   uint64_t *ret)
 {
 	struct string_key key = {.writer = writer, .bytes = bytes, .length = length};
+
+	*ret = 0;
+	if (!bytes)
+		return NULL;
 	uint64_t hash = map_hash_bytes(bytes, length);
 	uint32_t at = map_index_find(&writer->string_index, hash, same_string, &key);
 
@@ -260,21 +235,6 @@ static struct error *intern(struct store_writer *writer, const char *bytes, size
 	return NULL;
 }
 
-struct error *store_intern(struct store_writer *writer, const char *bytes, size_t length,
-			   uint64_t *ret)
-{
-	CLEANUP_STRBUF struct strbuf escaped = STRBUF_EMPTY;
-
-	*ret = 0;
-	if (!bytes)
-		return NULL;
-	if (!store_escape_needed(bytes, length))
-		return intern(writer, bytes, length, ret);
-	store_escape(&escaped, bytes, length);
-	TRY(strbuf_result(&escaped));
-	return intern(writer, escaped.text, escaped.length, ret);
-}
-
 static struct error *put_meta(struct store_writer *writer, const char *key)
 {
 	sqlite3_bind_text(writer->insert_meta, 1, key, -1, SQLITE_STATIC);
@@ -283,14 +243,17 @@ static struct error *put_meta(struct store_writer *writer, const char *key)
 
 struct error *store_put_meta_text(struct store_writer *writer, const char *key, const char *value)
 {
-	struct store_text text = {.bytes = value, .length = strlen(value)};
+	CLEANUP_STRBUF struct strbuf escaped = STRBUF_EMPTY;
 
-	bind_text(writer->insert_meta, 2, &text);
+	store_escape(&escaped, value, strlen(value));
+	TRY(strbuf_result(&escaped));
+	sqlite3_bind_text(writer->insert_meta, 2, escaped.text ? escaped.text : "", -1,
+			  SQLITE_TRANSIENT);
 	return put_meta(writer, key);
 }
 
 struct error *store_put_meta_number(struct store_writer *writer, const char *key, uint64_t value)
 {
-	bind_number(writer->insert_meta, 2, value);
+	sqlite3_bind_int64(writer->insert_meta, 2, (int64_t)value);
 	return put_meta(writer, key);
 }

@@ -33,6 +33,7 @@ static void put_modules(struct store_writer *writer)
 	assert_null(store_put(writer, &((struct store_module){
 					      .id = 2,
 					      .kind = STORE_MODULE_ANON,
+					      .path = intern(writer, "[anonymous]"),
 					      .symbols = STORE_SYMBOLS_NONE,
 					      .reason = intern(writer, "no module there"),
 				      })));
