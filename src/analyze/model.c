@@ -26,12 +26,12 @@ static struct error *build(struct builder *builder, struct analyze_model *model)
 	builder->processes = calloc(builder->process_count + 1, sizeof(*builder->processes));
 	if (!builder->processes)
 		return error_no_memory();
-	TRY(vector_push(&builder->frames, (struct analyze_frame){0}));
-	TRY(vector_push(&builder->modules, (struct analyze_module){0}));
+	TRY(ledger_stacks_init(&builder->stacks, builder->reader));
 	TRY(analyze_processes_load(builder));
 	for (size_t i = 0; i < builder->process_count; i++)
 		TRY(load_process(builder, i));
 	TRY(ledger_reader_check(builder->reader));
+	TRY(analyze_frames_copy(&builder->stacks, model));
 	return analyze_sites_finish(builder, model);
 }
 
@@ -46,18 +46,13 @@ struct error *analyze_model_load(struct ledger_reader *reader, struct analyze_mo
 
 	map_index_free(&builder.site_index);
 	map_index_free(&builder.size_index);
-	map_index_free(&builder.frame_index);
-	map_index_free(&builder.module_index);
+	ledger_stacks_deinit(&builder.stacks);
 	vector_free(&builder.sizes);
 	vector_free(&builder.sums);
 	model->processes = builder.processes;
 	model->process_count = builder.processes ? builder.process_count : 0;
 	model->sites = builder.sites.items;
 	model->site_count = builder.sites.count;
-	model->frames = builder.frames.items;
-	model->frame_count = builder.frames.count;
-	model->modules = builder.modules.items;
-	model->module_count = builder.modules.count;
 	model->start_unix_ns = ledger_reader_session(reader)->start_unix_ns;
 	if (error) {
 		analyze_model_free(model);

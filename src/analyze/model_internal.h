@@ -5,7 +5,8 @@
 #include "analyze/model.h"
 #include "base/map.h"
 #include "base/vector.h"
-#include "ledger/reader.h"
+#include "ledger/family.h"
+#include "ledger/stacks.h"
 
 struct site_size {
 	uint32_t site;
@@ -31,33 +32,17 @@ struct builder {
 	VECTOR(struct analyze_site) sites;
 	VECTOR(struct site_sums) sums; /* parallel to sites */
 	VECTOR(struct site_size) sizes;
-	VECTOR(struct analyze_frame) frames;
-	VECTOR(struct analyze_module) modules;
+	struct ledger_stacks stacks;
 	struct map_index site_index;
 	struct map_index size_index;
-	struct map_index frame_index;
-	struct map_index module_index;
-};
-
-/* One process's share: what its own names mean in the model. */
-struct naming {
-	struct builder *builder;
-	size_t process;
-	uint32_t *modules;    /* by the process's index: place in the model */
-	struct map_u64 nodes; /* ref: place of its frame */
-	uint64_t damage;      /* stacks that make no sense */
 };
 
 struct error *analyze_text_copy(struct analyze_text *to,
 				const struct ledger_text *from) ERROR_MUST_CHECK;
 
-/* frames.c */
-struct error *analyze_naming_init(struct naming *naming, struct builder *builder,
-				  size_t process) ERROR_MUST_CHECK;
-void analyze_naming_deinit(struct naming *naming);
-/* The frame of a node and, through it, of its whole stack. */
-struct error *analyze_naming_frame(struct naming *naming, uint32_t ref,
-				   uint32_t *ret) ERROR_MUST_CHECK;
+/* frames.c: moves the canonical stacks into the model. */
+struct error *analyze_frames_copy(const struct ledger_stacks *stacks,
+				  struct analyze_model *model) ERROR_MUST_CHECK;
 
 /* sites.c: adds a process's rows to the sites and to its own counts. damage counts what
  * was negative though nothing ran meanwhile. */
@@ -67,7 +52,7 @@ struct error *analyze_sites_load(struct builder *builder, size_t process,
 struct error *analyze_sites_finish(struct builder *builder,
 				   struct analyze_model *model) ERROR_MUST_CHECK;
 
-/* process.c: who came from whom and what became of them. */
+/* process.c */
 struct error *analyze_processes_load(struct builder *builder) ERROR_MUST_CHECK;
 struct error *analyze_process_add_loss(struct analyze_process *process, const char *kind,
 				       uint64_t count,

@@ -131,7 +131,7 @@ static void settle(struct loading *loading, struct analyze_counts *counts,
 	counts->peak_bytes = clamp(loading, sums->peak_bytes);
 }
 
-static struct error *load_rows(struct loading *loading, struct naming *naming,
+static struct error *load_rows(struct loading *loading, struct ledger_naming *naming,
 			       const struct ledger_rows *rows)
 {
 	struct builder *builder = loading->builder;
@@ -144,7 +144,7 @@ static struct error *load_rows(struct loading *loading, struct naming *naming,
 
 		if (row->allocs == 0 && row->frees == 0)
 			continue;
-		TRY(analyze_naming_frame(naming, row->node, &frame));
+		TRY(ledger_naming_frame(naming, row->node, &frame));
 		TRY(site_of(loading, frame, row->api, &site));
 		TRY(add_size(builder, site, row->size_class, row->allocs));
 		add_row(&builder->sites.items[site].counts, &builder->sums.items[site], row);
@@ -164,15 +164,15 @@ struct error *analyze_sites_load(struct builder *builder, size_t process, uint64
 		.first = builder->sites.count,
 	};
 	struct ledger_rows rows;
-	struct naming naming;
+	struct ledger_naming naming;
 
 	TRY(ledger_rows_read(builder->reader, process, &rows));
-	struct error *error = analyze_naming_init(&naming, builder, process);
+	struct error *error = ledger_naming_init(&naming, &builder->stacks, process);
 
 	if (!error)
 		error = load_rows(&loading, &naming, &rows);
 	*damage = loading.damage + naming.damage;
-	analyze_naming_deinit(&naming);
+	ledger_naming_deinit(&naming);
 	ledger_rows_free(&rows);
 	return error;
 }

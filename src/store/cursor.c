@@ -241,9 +241,9 @@ bool store_cursor_next(struct store_cursor *cursor, enum store_table table, void
 	if (cursor->error)
 		return false;
 	if (table != cursor->table) {
-		cursor->error = error_create(ERROR_USAGE, "a row of table %s into one of %s",
-					     store_tables[cursor->table].name,
-					     store_tables[table].name);
+		cursor->error =
+			error_create(ERROR_USAGE, "a row of table %s into one of %s",
+				     store_tables[cursor->table].name, store_tables[table].name);
 		return false;
 	}
 	cursor->error = next(cursor, row, &found);

@@ -43,9 +43,9 @@ struct error *store_damaged(const char *path, const char *format, ...)
 		detail = NULL;
 		return error_no_memory();
 	}
-	return error_remedy(error_create_path(ERROR_DAMAGED, path, "the profile is damaged: %s",
-					      detail),
-			    DAMAGE_REMEDY);
+	return error_remedy(
+		error_create_path(ERROR_DAMAGED, path, "the profile is damaged: %s", detail),
+		DAMAGE_REMEDY);
 }
 
 struct error *store_read_failure(sqlite3 *db, const char *path)

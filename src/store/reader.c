@@ -8,12 +8,12 @@
 #define MAX_VALUE_BYTES (16 << 20)
 
 /* Of the database header, bytes at these places, big-endian. */
-#define HEADER_BYTES         100
-#define HEADER_MAGIC         "SQLite format 3"
-#define HEADER_PAGE_SIZE     16
-#define HEADER_PAGES         28
-#define HEADER_USER_VERSION  60
-#define HEADER_APPLICATION   68
+#define HEADER_BYTES        100
+#define HEADER_MAGIC        "SQLite format 3"
+#define HEADER_PAGE_SIZE    16
+#define HEADER_PAGES        28
+#define HEADER_USER_VERSION 60
+#define HEADER_APPLICATION  68
 
 static uint32_t big_endian(const uint8_t *bytes)
 {

@@ -237,27 +237,27 @@ enum store_table {
 };
 
 /* The table of a row's type. */
-#define STORE_TABLE_OF(row)                                                         \
-	_Generic(*(row),                                                            \
-		struct store_string: STORE_TABLE_STRING,                            \
-		struct store_process: STORE_TABLE_PROCESS,                          \
-		struct store_api: STORE_TABLE_API,                                  \
-		struct store_thread: STORE_TABLE_THREAD,                            \
-		struct store_loss: STORE_TABLE_LOSS,                                \
-		struct store_module: STORE_TABLE_MODULE,                            \
-		struct store_mapping: STORE_TABLE_MAPPING,                          \
-		struct store_loc: STORE_TABLE_LOC,                                  \
-		struct store_line: STORE_TABLE_LINE,                                \
-		struct store_stack: STORE_TABLE_STACK,                              \
-		struct store_site: STORE_TABLE_SITE,                                \
-		struct store_site_size: STORE_TABLE_SITE_SIZE,                      \
-		struct store_thread_size: STORE_TABLE_THREAD_SIZE,                  \
-		struct store_site_lifetime: STORE_TABLE_SITE_LIFETIME,              \
-		struct store_site_thread: STORE_TABLE_SITE_THREAD,                  \
-		struct store_snap: STORE_TABLE_SNAP,                                \
-		struct store_series: STORE_TABLE_SERIES,                            \
-		struct store_cohort: STORE_TABLE_COHORT,                            \
-		struct store_block: STORE_TABLE_BLOCK)
+#define STORE_TABLE_OF(row)                                            \
+	_Generic(*(row), struct store_string                           \
+		 : STORE_TABLE_STRING, struct store_process            \
+		 : STORE_TABLE_PROCESS, struct store_api               \
+		 : STORE_TABLE_API, struct store_thread                \
+		 : STORE_TABLE_THREAD, struct store_loss               \
+		 : STORE_TABLE_LOSS, struct store_module               \
+		 : STORE_TABLE_MODULE, struct store_mapping            \
+		 : STORE_TABLE_MAPPING, struct store_loc               \
+		 : STORE_TABLE_LOC, struct store_line                  \
+		 : STORE_TABLE_LINE, struct store_stack                \
+		 : STORE_TABLE_STACK, struct store_site                \
+		 : STORE_TABLE_SITE, struct store_site_size            \
+		 : STORE_TABLE_SITE_SIZE, struct store_thread_size     \
+		 : STORE_TABLE_THREAD_SIZE, struct store_site_lifetime \
+		 : STORE_TABLE_SITE_LIFETIME, struct store_site_thread \
+		 : STORE_TABLE_SITE_THREAD, struct store_snap          \
+		 : STORE_TABLE_SNAP, struct store_series               \
+		 : STORE_TABLE_SERIES, struct store_cohort             \
+		 : STORE_TABLE_COHORT, struct store_block              \
+		 : STORE_TABLE_BLOCK)
 
 /* --- writing ------------------------------------------------------------------ */
 

@@ -11,14 +11,14 @@ static const char *const how_words[] = {NULL,    "root", "fork",   "vfork",
 static const char *const end_words[] = {NULL,      "exit",     "signal", "exec",
 					"running", "detached", "lost",   NULL};
 static const char *const kind_words[] = {NULL, "file", "vdso", "jit", "anon", NULL};
-static const char *const symbols_words[] = {NULL,   "full", "lines", "symtab",
+static const char *const symbols_words[] = {NULL,   "full",    "lines", "symtab",
 					    "none", "pending", NULL};
 
-#define COLUMN(table, member, kind_, required_, most_, words_)                            \
-	{                                                                                 \
-		.name = #member, .kind = (kind_), .required = (required_),                \
-		.offset = offsetof(struct store_##table, member), .most = (most_),        \
-		.words = (words_)                                                         \
+#define COLUMN(table, member, kind_, required_, most_, words_)                     \
+	{                                                                          \
+		.name = #member, .kind = (kind_), .required = (required_),         \
+		.offset = offsetof(struct store_##table, member), .most = (most_), \
+		.words = (words_)                                                  \
 	}
 #define KEY(table, member)           COLUMN(table, member, COLUMN_REFERENCE, true, ANY_ID, NULL)
 #define REFERENCE(table, member)     COLUMN(table, member, COLUMN_REFERENCE, false, ANY_ID, NULL)
@@ -71,16 +71,14 @@ static const struct column process_columns[] = {
 };
 
 static const struct column api_columns[] = {
-	KEY(api, process),
-	LIMITED(api, api, MAX_CLASS),
-	NUMBER(api, calls),
-	NUMBER(api, failed),
-	NUMBER(api, bytes),
+	KEY(api, process),   LIMITED(api, api, MAX_CLASS), NUMBER(api, calls),
+	NUMBER(api, failed), NUMBER(api, bytes),
 };
 
 static const struct column thread_columns[] = {
-	KEY(thread, id),       KEY(thread, process), REFERENCE(thread, name), NUMBER(thread, tid),
-	NUMBER(thread, merged), NUMBER(thread, allocs), NUMBER(thread, frees), NUMBER(thread, bytes),
+	KEY(thread, id),       KEY(thread, process),   REFERENCE(thread, name),
+	NUMBER(thread, tid),   NUMBER(thread, merged), NUMBER(thread, allocs),
+	NUMBER(thread, frees), NUMBER(thread, bytes),
 };
 
 static const struct column loss_columns[] = {
@@ -102,8 +100,8 @@ static const struct column module_columns[] = {
 };
 
 static const struct column mapping_columns[] = {
-	KEY(mapping, process),       KEY(mapping, module),   ADDRESS(mapping, start),
-	ADDRESS(mapping, stop),      ADDRESS(mapping, file_offset), NUMBER(mapping, loaded),
+	KEY(mapping, process),     KEY(mapping, module),          ADDRESS(mapping, start),
+	ADDRESS(mapping, stop),    ADDRESS(mapping, file_offset), NUMBER(mapping, loaded),
 	NUMBER(mapping, unloaded),
 };
 
@@ -151,8 +149,9 @@ static const struct column site_columns[] = {
 };
 
 static const struct column site_size_columns[] = {
-	KEY(site_size, site),     LIMITED(site_size, class, MAX_CLASS), NUMBER(site_size, allocs),
-	NUMBER(site_size, live), NUMBER(site_size, bytes),
+	KEY(site_size, site),      LIMITED(site_size, class, MAX_CLASS),
+	NUMBER(site_size, allocs), NUMBER(site_size, live),
+	NUMBER(site_size, bytes),
 };
 
 static const struct column thread_size_columns[] = {
@@ -171,7 +170,7 @@ static const struct column site_lifetime_columns[] = {
 };
 
 static const struct column site_thread_columns[] = {
-	KEY(site_thread, site),     KEY(site_thread, thread),  NUMBER(site_thread, allocs),
+	KEY(site_thread, site),     KEY(site_thread, thread),   NUMBER(site_thread, allocs),
 	NUMBER(site_thread, frees), NUMBER(site_thread, bytes),
 };
 
@@ -203,17 +202,18 @@ static const struct column cohort_columns[] = {
 };
 
 static const struct column block_columns[] = {
-	KEY(block, process),   COLUMN(block, address, COLUMN_ADDRESS, true, 0, NULL),
-	REFERENCE(block, site), NUMBER(block, size), NUMBER(block, number),
-	NUMBER(block, born),   REFERENCE(block, thread),
+	KEY(block, process),      COLUMN(block, address, COLUMN_ADDRESS, true, 0, NULL),
+	REFERENCE(block, site),   NUMBER(block, size),
+	NUMBER(block, number),    NUMBER(block, born),
+	REFERENCE(block, thread),
 };
 
-#define TABLE(name_, order_, keys_, filter_)                                      \
-	{                                                                         \
-		.name = #name_, .columns = name_##_columns,                       \
-		.column_count = sizeof(name_##_columns) / sizeof(struct column),  \
-		.row_bytes = sizeof(struct store_##name_), .order = (order_),     \
-		.keys = (keys_), .filter = (filter_)                              \
+#define TABLE(name_, order_, keys_, filter_)                                                   \
+	{                                                                                      \
+		.name = #name_, .columns = name_##_columns,                                    \
+		.column_count = sizeof(name_##_columns) / sizeof(struct column),               \
+		.row_bytes = sizeof(struct store_##name_), .order = (order_), .keys = (keys_), \
+		.filter = (filter_)                                                            \
 	}
 
 const struct table store_tables[STORE_TABLE_COUNT] = {

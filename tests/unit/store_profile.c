@@ -46,8 +46,8 @@ static void put_modules(struct store_writer *writer)
 					      .loaded = 0,
 					      .unloaded = STORE_UNKNOWN,
 				      })));
-	assert_null(store_put(
-		writer, &((struct store_loc){.id = 1, .module = 1, .offset = 0x401000})));
+	assert_null(
+		store_put(writer, &((struct store_loc){.id = 1, .module = 1, .offset = 0x401000})));
 	assert_null(store_put(writer, &((struct store_loc){
 					      .id = 2,
 					      .module = 2,
@@ -101,8 +101,8 @@ static void put_process(struct store_writer *writer)
 					      .rss_peak = STORE_UNKNOWN,
 					      .threads = 2,
 				      })));
-	assert_null(store_put(writer, &((struct store_api){
-					      .process = 1, .api = 1, .calls = 12, .bytes = 1200})));
+	assert_null(store_put(
+		writer, &((struct store_api){.process = 1, .api = 1, .calls = 12, .bytes = 1200})));
 	assert_null(store_put(writer, &((struct store_thread){
 					      .id = 1,
 					      .process = 1,

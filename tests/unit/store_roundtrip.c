@@ -48,14 +48,14 @@ static void assert_string(struct store_reader *reader, uint64_t id, const char *
 }
 
 /* The only row of a table that has one. */
-#define READ_ONE(reader, row)                                                               \
-	do {                                                                                \
-		struct store_cursor *one_;                                                  \
-		__typeof__(*(row)) more_;                                                   \
+#define READ_ONE(reader, row)                                                                  \
+	do {                                                                                   \
+		struct store_cursor *one_;                                                     \
+		__typeof__(*(row)) more_;                                                      \
 		assert_null(store_cursor_open(reader, STORE_TABLE_OF(row), STORE_ALL, &one_)); \
-		assert_true(store_next(one_, row));                                         \
-		assert_false(store_next(one_, &more_));                                     \
-		assert_null(store_cursor_close(one_));                                      \
+		assert_true(store_next(one_, row));                                            \
+		assert_false(store_next(one_, &more_));                                        \
+		assert_null(store_cursor_close(one_));                                         \
 	} while (0)
 
 static void test_process(void **state)
@@ -342,19 +342,20 @@ static void test_query(void **state)
 	struct store_query *query;
 
 	(void)state;
-	assert_null(store_query_open(reader, "SELECT stack, 5 five, NULL FROM v_site_stack;",
-				     &query));
+	assert_null(
+		store_query_open(reader, "SELECT stack, 5 five, NULL FROM v_site_stack;", &query));
 	assert_int_equal(store_query_columns(query), 3);
 	assert_string_equal(store_query_name(query, 1), "five");
 	assert_true(store_query_next(query));
-	assert_text(store_query_text(query, 0),
-		    "[cut]\n[anonymous]+0xffffffffff600400\nmake (sample.c:12)\nmain (sample.c:40)");
+	assert_text(
+		store_query_text(query, 0),
+		"[cut]\n[anonymous]+0xffffffffff600400\nmake (sample.c:12)\nmain (sample.c:40)");
 	assert_true(store_query_is_number(query, 1));
 	assert_null(store_query_text(query, 2).bytes);
 	assert_false(store_query_next(query));
 	assert_null(store_query_close(query));
 
-	profile_expect(store_query_open(reader, "SELECT * FROM nothing", &query), ERROR_USAGE,
+	profile_expect(store_query_open(reader, "SELECT * FROM nowhere", &query), ERROR_USAGE,
 		       "no such table");
 	profile_expect(store_query_open(reader, "DELETE FROM site", &query), ERROR_USAGE, "read");
 	profile_expect(store_query_open(reader, "SELECT 1; SELECT 2", &query), ERROR_USAGE,
@@ -412,12 +413,12 @@ static void test_aborted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_process),	   cmocka_unit_test(test_places),
-		cmocka_unit_test(test_sites),	   cmocka_unit_test(test_time),
+		cmocka_unit_test(test_process),       cmocka_unit_test(test_places),
+		cmocka_unit_test(test_sites),         cmocka_unit_test(test_time),
 		cmocka_unit_test(test_nothing_there), cmocka_unit_test(test_many_rows),
-		cmocka_unit_test(test_strings),	   cmocka_unit_test(test_long_name),
-		cmocka_unit_test(test_meta),	   cmocka_unit_test(test_query),
-		cmocka_unit_test(test_recognised), cmocka_unit_test(test_odd_path),
+		cmocka_unit_test(test_strings),       cmocka_unit_test(test_long_name),
+		cmocka_unit_test(test_meta),          cmocka_unit_test(test_query),
+		cmocka_unit_test(test_recognised),    cmocka_unit_test(test_odd_path),
 		cmocka_unit_test(test_aborted),
 	};
 

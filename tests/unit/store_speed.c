@@ -71,7 +71,8 @@ static void write_time(struct store_writer *writer)
 								    .time = i * 1000000,
 								    .live_bytes = i * 1000})));
 	for (uint64_t i = 0; i < SERIES; i++)
-		assert_null(store_put(writer, &((struct store_series){i / 2 + 1, i % 2 + 1, i, i, i})));
+		assert_null(
+			store_put(writer, &((struct store_series){i / 2 + 1, i % 2 + 1, i, i, i})));
 }
 
 static void write_blocks(struct store_writer *writer)
