@@ -56,6 +56,11 @@ static void run(struct job *job)
 		return;
 	switch (job->mangling) {
 	case CXX:
+		/* Rust's legacy names are C++ names that end in a hash. */
+		job->done = rust_demangle_callback(job->name, 0, collect, job) != 0;
+		if (job->done)
+			break;
+		strbuf_clear(&job->text);
 		job->done = cplus_demangle_v3_callback(
 				    job->name, OPTIONS | (job->is_long ? DMGL_NO_RECURSE_LIMIT : 0),
 				    collect, job) != 0;
@@ -96,24 +101,9 @@ static void run_long(struct job *job)
 	pthread_attr_destroy(&attributes);
 }
 
-/* Rust's legacy names are C++ names that end in a hash: h and 16 hexadecimal digits. */
-static bool is_rust_legacy(const char *name)
-{
-	size_t length = strlen(name);
-	const char *end = name + length;
-	const char *suffix = memchr(name, '.', length); /* .llvm.1234 */
-
-	if (suffix)
-		end = suffix;
-	return end - name > 22 && memcmp(end - 20, "17h", 3) == 0 && end[-1] == 'E' &&
-	       strspn(end - 17, "0123456789abcdef") == 16;
-}
-
 static bool classify(struct job *job)
 {
 	if (strncmp(job->name, "_R", 2) == 0)
-		job->mangling = RUST;
-	else if (strncmp(job->name, "_ZN", 3) == 0 && is_rust_legacy(job->name))
 		job->mangling = RUST;
 	else if (strncmp(job->name, "_Z", 2) == 0 || strncmp(job->name, "_GLOBAL_", 8) == 0)
 		job->mangling = CXX;

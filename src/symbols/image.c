@@ -379,6 +379,25 @@ static bool line_of(struct symbols_unit *unit, uint64_t address, struct symbols_
 	return true;
 }
 
+static struct error *find_symbol(struct symbols_image *image, uint64_t pc, const char **ret)
+{
+	TRY(load_symtab(image));
+	*ret = symbols_symtab_find(&image->symtab, pc);
+	return NULL;
+}
+
+static struct error *name_function(struct symbols_image *image, struct symbols_function *function,
+				   uint64_t address, const char **ret)
+{
+	const char *symbol;
+
+	TRY(symbols_names_of_die(&image->names, &function->die, ret));
+	if (!symbols_names_may_improve(&function->die))
+		return NULL;
+	TRY(find_symbol(image, address + image->dwarf_bias, &symbol));
+	return symbol ? symbols_names_improve(&image->names, &function->die, symbol, ret) : NULL;
+}
+
 /* Frames of a function, given where the innermost one is. */
 static struct error *function_frames(struct symbols_image *image, struct symbols_unit *unit,
 				     struct symbols_function *function, uint64_t address,
@@ -400,11 +419,11 @@ static struct error *function_frames(struct symbols_image *image, struct symbols
 			.column = number_attribute(die, DW_AT_call_column),
 		};
 	}
-	TRY(symbols_names_of_die(&image->names, &function->die, &frame.function));
+	TRY(name_function(image, function, address, &frame.function));
 	return vector_push(frames, frame);
 }
 
-/* *ret_found = a unit knows something of the address. The unit that has a function there
+/* The unit that has a function there
  * comes before one that has a line alone. */
 static struct error *dwarf_frames(struct symbols_image *image, uint64_t address,
 				  symbols_frame_list *frames)
@@ -445,8 +464,7 @@ struct error *symbols_image_frames(struct symbols_image *image, uint64_t pc,
 
 	if (known && frames->items[frames->count - 1].function)
 		return NULL;
-	TRY(load_symtab(image));
-	symbol = symbols_symtab_find(&image->symtab, pc);
+	TRY(find_symbol(image, pc, &symbol));
 	if (!symbol)
 		return NULL;
 	if (!known)

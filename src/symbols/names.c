@@ -28,6 +28,7 @@ void symbols_names_free(struct symbols_names *names)
 	vector_free(&names->scopes);
 	map_u64_free(&names->demangled);
 	map_u64_free(&names->qualified);
+	map_u64_free(&names->symbols);
 	map_u64_free(&names->roots);
 }
 
@@ -59,20 +60,28 @@ static bool recall(const struct symbols_names *names, const struct map_u64 *map,
 	return place != NULL;
 }
 
-/* *ret NULL = not mangled. */
-static struct error *demangle(struct symbols_names *names, const char *mangled, const char **ret)
+static struct error *demangle(struct symbols_names *names, const char *mangled, char **ret)
 {
-	char *text = NULL;
+	*ret = NULL;
+	if (names->budget == 0)
+		return NULL;
+	TRY(symbols_demangle(mangled, ret));
+
+	size_t length = *ret ? strlen(*ret) : 0;
+
+	names->budget = length < names->budget ? names->budget - length : 0;
+	return NULL;
+}
+
+/* *ret NULL = not mangled. */
+static struct error *demangle_once(struct symbols_names *names, const char *mangled,
+				   const char **ret)
+{
+	char *text;
 
 	if (recall(names, &names->demangled, mangled, ret))
 		return NULL;
-	if (names->budget > 0)
-		TRY(symbols_demangle(mangled, &text));
-	if (text) {
-		size_t length = strlen(text);
-
-		names->budget = length < names->budget ? names->budget - length : 0;
-	}
+	TRY(demangle(names, mangled, &text));
 	*ret = text;
 	return remember(names, &names->demangled, mangled, text);
 }
@@ -166,13 +175,29 @@ static struct error *root_of(struct symbols_names *names, Dwarf_Die *die, uint32
 	return map_u64_set(&names->roots, (uintptr_t)die->cu, *ret);
 }
 
-static const char *part_of(Dwarf_Die *die)
+/* Adds what a scope is called; an unnamed type waits for what comes next, which tells what
+ * it is. */
+static void add_part(struct strbuf *text, const char *part, bool *is_unnamed)
 {
-	const char *name = string_attribute(die, DW_AT_name);
+	if (*is_unnamed)
+		strbuf_append(text,
+			      strcmp(part, "operator()") == 0 ? "{lambda}::" : "{unnamed type}::");
+	*is_unnamed = false;
+	strbuf_append(text, part);
+}
 
-	if (name || dwarf_tag(die) == DW_TAG_lexical_block)
-		return name;
-	return dwarf_tag(die) == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed type}";
+static void add_scope(struct strbuf *text, Dwarf_Die *scope, bool *is_unnamed)
+{
+	const char *part = string_attribute(scope, DW_AT_name);
+
+	if (!part && dwarf_tag(scope) == DW_TAG_namespace)
+		part = "(anonymous namespace)";
+	if (part) {
+		add_part(text, part, is_unnamed);
+		strbuf_append(text, "::");
+	} else if (is_type(dwarf_tag(scope))) {
+		*is_unnamed = true;
+	}
 }
 
 /* C has no scopes to speak of; other languages mangle or qualify every name. Where dwz put
@@ -215,7 +240,7 @@ static struct error *qualify(struct symbols_names *names, Dwarf_Die *die, const 
 {
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	Dwarf_Off offset = dwarf_dieoffset(die);
-	bool in_class = false;
+	bool in_class = false, is_unnamed = false;
 	uint32_t place;
 
 	*ret = NULL;
@@ -228,35 +253,36 @@ static struct error *qualify(struct symbols_names *names, Dwarf_Die *die, const 
 			break;
 
 		Dwarf_Die scope = names->scopes.items[place].die;
-		const char *part = part_of(&scope);
 
 		in_class |= is_type(dwarf_tag(&scope));
-		if (part)
-			strbuf_printf(&text, "%s::", part);
+		add_scope(&text, &scope, &is_unnamed);
 	}
-	if (!place || text.length == 0 || is_extern_c(die, in_class))
+	if (!place || is_extern_c(die, in_class))
 		return NULL;
-	strbuf_append(&text, plain);
+	add_part(&text, plain, &is_unnamed);
 	TRY(strbuf_result(&text));
 	*ret = strbuf_take(&text);
 	return NULL;
 }
 
-struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die, const char **ret)
+static const char *mangled_name(Dwarf_Die *die)
 {
 	const char *mangled = string_attribute(die, DW_AT_linkage_name);
+
+	return mangled ? mangled : string_attribute(die, DW_AT_MIPS_linkage_name);
+}
+
+struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die, const char **ret)
+{
+	const char *mangled = mangled_name(die);
 	const char *name = NULL;
 	char *qualified = NULL;
 
-	if (!mangled)
-		mangled = string_attribute(die, DW_AT_MIPS_linkage_name);
-	if (mangled) {
-		TRY(demangle(names, mangled, &name));
-		if (name) {
-			*ret = name;
-			return NULL;
-		}
-	}
+	if (mangled)
+		TRY(demangle_once(names, mangled, &name));
+	*ret = name;
+	if (name)
+		return NULL;
 	/* In C the mangled name is an alias for the linker; the source's is better. */
 	*ret = string_attribute(die, DW_AT_name);
 	if (!*ret) {
@@ -277,21 +303,82 @@ struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die, 
 	return NULL;
 }
 
+bool symbols_names_may_improve(Dwarf_Die *die)
+{
+	Dwarf_Die declaration = declaration_of(die);
+
+	return !mangled_name(die) && needs_scopes(&declaration);
+}
+
+struct error *symbols_names_improve(struct symbols_names *names, Dwarf_Die *die, const char *symbol,
+				    const char **ret)
+{
+	const char *plain = string_attribute(die, DW_AT_name);
+	const char *name;
+
+	if (!plain || symbol[0] != '_' || symbol[1] != 'Z')
+		return NULL;
+	TRY(symbols_names_of_symbol(names, symbol, &name));
+	/* A template's arguments are not spelled alike. */
+	size_t length = strcspn(plain, "<");
+
+	/* Functions the linker found equal share one place, and the symbol may be another's. */
+	if (memmem(name, strlen(name), plain, length))
+		*ret = name;
+	return NULL;
+}
+
+/* Whether text[0..length) ends in a dot and a word, at *ret. */
+static bool last_part(const char *text, size_t length, const char **ret)
+{
+	const char *dot = length > 0 ? memrchr(text + 1, '.', length - 1) : NULL;
+
+	*ret = dot ? dot + 1 : NULL;
+	return dot != NULL;
+}
+
+/* What compilers put behind the name of a function they split or specialised. */
+static size_t without_clones(const char *symbol, size_t length)
+{
+	static const char *const words[] = {"cold", "constprop", "isra",
+					    "part", "lto_priv",  "llvm"};
+	size_t at = length;
+	const char *part;
+
+	while (last_part(symbol, at, &part)) {
+		size_t part_length = at - (size_t)(part - symbol);
+		bool is_known = false;
+
+		at -= part_length + 1;
+		if (part_length > 0 && strspn(part, "0123456789") >= part_length)
+			continue;
+		for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+			is_known |= strlen(words[i]) == part_length &&
+				    memcmp(words[i], part, part_length) == 0;
+		if (!is_known)
+			break;
+		length = at;
+	}
+	return length;
+}
+
 struct error *symbols_names_of_symbol(struct symbols_names *names, const char *symbol,
 				      const char **ret)
 {
-	const char *version = symbol[0] ? strchr(symbol + 1, '@') : NULL;
-
-	TRY(demangle(names, symbol, ret));
-	if (*ret)
+	if (recall(names, &names->symbols, symbol, ret))
 		return NULL;
-	*ret = symbol;
-	if (!version || recall(names, &names->qualified, symbol, ret))
-		return NULL;
-	char *bare = strndup(symbol, (size_t)(version - symbol));
+	const char *version = strchr(symbol + 1, '@');
+	size_t length = version ? (size_t)(version - symbol) : strlen(symbol);
+	char *bare = strndup(symbol, without_clones(symbol, length)), *text = NULL;
 
 	if (!bare)
 		return error_no_memory();
-	*ret = bare;
-	return remember(names, &names->qualified, symbol, bare);
+	struct error *error = demangle(names, bare, &text);
+
+	if (text)
+		free(bare);
+	else
+		text = bare;
+	*ret = text;
+	return error ? error : remember(names, &names->symbols, symbol, text);
 }

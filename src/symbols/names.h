@@ -26,6 +26,7 @@ struct symbols_names {
 	VECTOR(char *) strings;   /* [0] = NULL, for what has none */
 	struct map_u64 demangled; /* where a mangled name stands in memory → place in strings */
 	struct map_u64 qualified; /* where a DIE stands in memory → place in strings */
+	struct map_u64 symbols;   /* where a symbol's name stands in memory → place in strings */
 	struct map_u64 roots;     /* where a unit stands in memory → place of its scope */
 	VECTOR(struct symbols_scope) scopes;
 	size_t budget; /* bytes that demangling may still give */
@@ -37,8 +38,15 @@ void symbols_names_free(struct symbols_names *names);
 /* *ret NULL = it has none. */
 struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die,
 				   const char **ret) ERROR_MUST_CHECK;
-/* A name of a symbol table: demangled, its version cut off. */
+/* A name of a symbol table, not empty: demangled, without its version and what compilers
+ * append to parts of functions (.cold, .constprop.0). */
 struct error *symbols_names_of_symbol(struct symbols_names *names, const char *symbol,
 				      const char **ret) ERROR_MUST_CHECK;
+
+/* For a function whose DIE has no mangled name, the symbol at its place may have more: the
+ * parameters. *ret is replaced if so. */
+bool symbols_names_may_improve(Dwarf_Die *die);
+struct error *symbols_names_improve(struct symbols_names *names, Dwarf_Die *die, const char *symbol,
+				    const char **ret) ERROR_MUST_CHECK;
 
 #endif
