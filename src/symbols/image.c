@@ -392,7 +392,7 @@ static struct error *name_function(struct symbols_image *image, struct symbols_f
 	const char *symbol;
 
 	TRY(symbols_names_of_die(&image->names, &function->die, ret));
-	if (!symbols_names_may_improve(&function->die))
+	if (!symbols_names_may_improve(&function->die, *ret))
 		return NULL;
 	TRY(find_symbol(image, address + image->dwarf_bias, &symbol));
 	return symbol ? symbols_names_improve(&image->names, &function->die, symbol, ret) : NULL;

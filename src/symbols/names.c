@@ -303,11 +303,11 @@ struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die, 
 	return NULL;
 }
 
-bool symbols_names_may_improve(Dwarf_Die *die)
+bool symbols_names_may_improve(Dwarf_Die *die, const char *name)
 {
 	Dwarf_Die declaration = declaration_of(die);
 
-	return !mangled_name(die) && needs_scopes(&declaration);
+	return name && (name[0] == '_' || (!mangled_name(die) && needs_scopes(&declaration)));
 }
 
 struct error *symbols_names_improve(struct symbols_names *names, Dwarf_Die *die, const char *symbol,
@@ -315,15 +315,19 @@ struct error *symbols_names_improve(struct symbols_names *names, Dwarf_Die *die,
 {
 	const char *plain = string_attribute(die, DW_AT_name);
 	const char *name;
+	bool is_mangled = symbol[0] == '_' && symbol[1] == 'Z';
 
-	if (!plain || symbol[0] != '_' || symbol[1] != 'Z')
+	if (!plain || (symbol[0] == '_' && !is_mangled))
 		return NULL;
 	TRY(symbols_names_of_symbol(names, symbol, &name));
-	/* A template's arguments are not spelled alike. */
-	size_t length = strcspn(plain, "<");
-
-	/* Functions the linker found equal share one place, and the symbol may be another's. */
-	if (memmem(name, strlen(name), plain, length))
+	if (!is_mangled) {
+		if (**ret == '_')
+			*ret = name;
+		return NULL;
+	}
+	/* Functions the linker found equal share one place, and the symbol may be another's.
+	 * A template's arguments are not spelled alike. */
+	if (memmem(name, strlen(name), plain, strcspn(plain, "<")))
 		*ret = name;
 	return NULL;
 }

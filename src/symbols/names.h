@@ -43,9 +43,10 @@ struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die,
 struct error *symbols_names_of_symbol(struct symbols_names *names, const char *symbol,
 				      const char **ret) ERROR_MUST_CHECK;
 
-/* For a function whose DIE has no mangled name, the symbol at its place may have more: the
- * parameters. *ret is replaced if so. */
-bool symbols_names_may_improve(Dwarf_Die *die);
+/* What the symbol at a function's place may do better: C++ functions without a mangled name
+ * get their parameters, and a library's __strdup the name it is called by. *ret, the name
+ * so far, is replaced if so. */
+bool symbols_names_may_improve(Dwarf_Die *die, const char *name);
 struct error *symbols_names_improve(struct symbols_names *names, Dwarf_Die *die, const char *symbol,
 				    const char **ret) ERROR_MUST_CHECK;
 

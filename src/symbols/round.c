@@ -8,13 +8,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/cursor.h"
-#include "symbols/internal.h"
-#include "symbols/wire.h"
+#include "symbols/receiver.h"
 
 #define STALL_MS    60000u
 #define MAX_READERS 8u
-#define NO_MODULE   UINT32_MAX
 
 /* A reader costs its start; below so many addresses another one does not pay. */
 #define ADDRESSES_A_READER 500u
@@ -22,12 +19,9 @@
 struct reader {
 	pid_t pid;
 	int fd; /* −1 = it is done */
-	struct strbuf input;
-	uint32_t module; /* place of the one it is at */
-	VECTOR(const char *) strings;
+	struct symbols_receiver receiver;
 	int64_t silent_since;
 	bool is_stalled;
-	bool is_garbled;
 };
 
 static int64_t now_ms(void)
@@ -64,158 +58,6 @@ static struct error *reader_start(struct symbols_round *round, struct reader *re
 	return NULL;
 }
 
-/* One it never sent is none. */
-static const char *string_at(const struct reader *reader, uint32_t number)
-{
-	return number > 0 && number <= reader->strings.count ? reader->strings.items[number - 1]
-							     : NULL;
-}
-
-static struct error *take_frames(struct reader *reader, struct symbols_module *module,
-				 struct cursor *payload)
-{
-	uint32_t place = cursor_u32(payload);
-	size_t count = cursor_left(payload) / SYMBOLS_WIRE_FRAME;
-
-	if (payload->failed || place >= module->addresses.count ||
-	    module->addresses.items[place].is_done ||
-	    count * SYMBOLS_WIRE_FRAME != cursor_left(payload) ||
-	    module->frames.count + count > UINT32_MAX) {
-		reader->is_garbled = true;
-		return NULL;
-	}
-	TRY(vector_reserve(&module->frames, count));
-
-	struct symbols_address *address = &module->addresses.items[place];
-
-	address->first = (uint32_t)module->frames.count;
-	address->count = (uint32_t)count;
-	address->is_done = true;
-	for (size_t i = 0; i < count; i++) {
-		struct symbols_frame *frame = &module->frames.items[module->frames.count++];
-
-		frame->function = string_at(reader, cursor_u32(payload));
-		frame->file = string_at(reader, cursor_u32(payload));
-		frame->line = cursor_u32(payload);
-		frame->column = cursor_u32(payload);
-		frame->inlined = cursor_u8(payload) != 0;
-	}
-	return NULL;
-}
-
-static void take_verdict(struct reader *reader, struct symbols_module *module,
-			 struct cursor *payload)
-{
-	uint8_t level = cursor_u8(payload);
-
-	module->verdict.reason = string_at(reader, cursor_u32(payload));
-	module->verdict.debug_file = string_at(reader, cursor_u32(payload));
-	module->verdict.level = level;
-	if (payload->failed || level < SYMBOLS_NONE || level > SYMBOLS_FULL) {
-		module->verdict.level = SYMBOLS_NONE;
-		reader->is_garbled = true;
-	}
-}
-
-static struct error *take_string(struct symbols *symbols, struct reader *reader,
-				 struct cursor *payload)
-{
-	size_t length = cursor_left(payload);
-	const char *text;
-
-	TRY(symbols_intern(symbols, cursor_bytes(payload, length), length, &text));
-	return vector_push(&reader->strings, text);
-}
-
-/* What a reader that died at a module says of it, put before what the next one says. */
-static struct error *explain_failure(struct symbols *symbols, struct symbols_module *module)
-{
-	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
-
-	if (!module->failure)
-		return NULL;
-	strbuf_append(&text, module->failure);
-	if (module->verdict.reason)
-		strbuf_printf(&text, "; %s", module->verdict.reason);
-	TRY(strbuf_result(&text));
-	return symbols_intern(symbols, text.text, text.length, &module->verdict.reason);
-}
-
-static struct error *finish_module(struct symbols_round *round, struct reader *reader)
-{
-	struct symbols_module *module = round->modules.items[reader->module];
-
-	for (size_t i = 0; i < module->addresses.count; i++)
-		module->addresses.items[i].is_done = true;
-	module->is_dirty = false;
-	round->progress++;
-	reader->module = NO_MODULE;
-	return explain_failure(round->symbols, module);
-}
-
-static void start_module(struct symbols_round *round, struct reader *reader, struct cursor *payload)
-{
-	uint32_t place = cursor_u32(payload);
-
-	reader->strings.count = 0;
-	if (payload->failed || place >= round->modules.count || reader->module != NO_MODULE ||
-	    !round->modules.items[place]->is_dirty)
-		reader->is_garbled = true;
-	else
-		reader->module = place;
-}
-
-static struct error *take_record(struct symbols_round *round, struct reader *reader, uint8_t kind,
-				 struct cursor payload)
-{
-	struct symbols_module *module =
-		reader->module != NO_MODULE ? round->modules.items[reader->module] : NULL;
-
-	if (kind == SYMBOLS_WIRE_MODULE)
-		start_module(round, reader, &payload);
-	else if (!module)
-		reader->is_garbled = true;
-	else if (kind == SYMBOLS_WIRE_STRING)
-		return take_string(round->symbols, reader, &payload);
-	else if (kind == SYMBOLS_WIRE_VERDICT)
-		take_verdict(reader, module, &payload);
-	else if (kind == SYMBOLS_WIRE_FRAMES)
-		return take_frames(reader, module, &payload);
-	else if (kind == SYMBOLS_WIRE_END)
-		return finish_module(round, reader);
-	else
-		reader->is_garbled = true;
-	return NULL;
-}
-
-/* Every whole record that has come. */
-static struct error *take_input(struct symbols_round *round, struct reader *reader)
-{
-	struct cursor input = cursor_over(reader->input.text, reader->input.length);
-
-	while (cursor_left(&input) >= SYMBOLS_WIRE_HEAD && !reader->is_garbled) {
-		size_t start = input.at;
-		uint32_t bytes = cursor_u32(&input);
-		uint8_t kind = cursor_u8(&input);
-
-		if (bytes > SYMBOLS_WIRE_STRING_MAX) {
-			reader->is_garbled = true;
-		} else if (bytes > cursor_left(&input)) {
-			cursor_seek(&input, start);
-			break;
-		} else {
-			const void *payload = cursor_bytes(&input, bytes);
-
-			TRY(take_record(round, reader, kind, cursor_over(payload, bytes)));
-		}
-	}
-	size_t left = cursor_left(&input);
-
-	memmove(reader->input.text, reader->input.text + input.at, left);
-	reader->input.length = left;
-	return NULL;
-}
-
 static void note_failure(struct symbols_module *module, const struct reader *reader, int status)
 {
 	const char *what = module->failures > 0 ? "its symbols" : "its debug information";
@@ -241,23 +83,23 @@ static struct error *reader_end(struct symbols_round *round, struct reader *read
 {
 	int status = 0;
 
-	if (reader->is_stalled || reader->is_garbled)
+	if (reader->is_stalled || reader->receiver.is_garbled)
 		kill(reader->pid, SIGKILL);
 	close(reader->fd);
 	reader->fd = -1;
 	while (waitpid(reader->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (reader->module == NO_MODULE)
+	if (reader->receiver.module == SYMBOLS_NO_MODULE)
 		return NULL;
 
-	struct symbols_module *module = round->modules.items[reader->module];
+	struct symbols_module *module = round->modules.items[reader->receiver.module];
 
 	note_failure(module, reader, status);
 	round->progress++;
 	if (module->failures < 2)
 		return NULL;
 	module->verdict = (struct symbols_verdict){.level = SYMBOLS_NONE};
-	return finish_module(round, reader);
+	return symbols_receiver_finish_module(&reader->receiver);
 }
 
 static struct error *reader_hear(struct symbols_round *round, struct reader *reader)
@@ -270,10 +112,8 @@ static struct error *reader_hear(struct symbols_round *round, struct reader *rea
 	if (n <= 0)
 		return reader_end(round, reader);
 	reader->silent_since = now_ms();
-	strbuf_append_bytes(&reader->input, bytes, (size_t)n);
-	TRY(strbuf_result(&reader->input));
-	TRY(take_input(round, reader));
-	return reader->is_garbled ? reader_end(round, reader) : NULL;
+	TRY(symbols_receiver_take(&reader->receiver, bytes, (size_t)n));
+	return reader->receiver.is_garbled ? reader_end(round, reader) : NULL;
 }
 
 static struct error *hear_all(struct symbols_round *round, struct reader *readers, unsigned count)
@@ -358,8 +198,10 @@ struct error *symbols_round_run(struct symbols_round *round)
 	unsigned count = 0;
 
 	round->progress = 0;
-	for (unsigned i = 0; i < MAX_READERS; i++)
-		readers[i] = (struct reader){.fd = -1, .module = NO_MODULE, .input = STRBUF_EMPTY};
+	for (unsigned i = 0; i < MAX_READERS; i++) {
+		readers[i] = (struct reader){.fd = -1};
+		symbols_receiver_init(&readers[i].receiver, round);
+	}
 	round->next = mmap(NULL, sizeof(*round->next), PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (round->next == MAP_FAILED)
@@ -375,8 +217,7 @@ struct error *symbols_round_run(struct symbols_round *round)
 			while (waitpid(readers[i].pid, NULL, 0) < 0 && errno == EINTR)
 				;
 		}
-		strbuf_free(&readers[i].input);
-		vector_free(&readers[i].strings);
+		symbols_receiver_free(&readers[i].receiver);
 	}
 	munmap(round->next, sizeof(*round->next));
 	if (!error && round->progress == 0)

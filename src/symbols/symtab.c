@@ -35,7 +35,7 @@ static bool has_symtab(Elf *elf)
 static uint32_t rank_of(const char *name, const GElf_Sym *symbol)
 {
 	size_t underscores = strspn(name, "_");
-	size_t length = strlen(name);
+	size_t length = strcspn(name, "@"); /* without the version */
 	bool is_mangled = underscores == 1 && (name[1] == 'Z' || name[1] == 'R' || name[1] == 'D');
 	uint32_t rank = is_mangled ? 0 : underscores < 15 ? (uint32_t)underscores : 15;
 
