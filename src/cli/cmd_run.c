@@ -5,21 +5,26 @@
 
 #include "analyze/model.h"
 #include "base/units.h"
+#include "base/vector.h"
 #include "cli/cli.h"
 #include "collect/run.h"
 #include "ledger/reader.h"
 #include "report/report.h"
 
-enum { OPTION_SUMMARY = 256, OPTION_MAX_LEDGER, OPTION_VERSION };
+enum { OPTION_SUMMARY = 256, OPTION_MAX_LEDGER, OPTION_ALLOC_FN, OPTION_BLOCKS, OPTION_VERSION };
 
 static const struct cli_option options_table[] = {
 	{'o', "output", "FILE",
-	 "where the ledger goes: %p pid, %n program, %h host,\n%t time, %% a percent sign "
-	 "(mallograph.%n.%p.mgl)"},
+	 "where the ledger goes, or a profile, if it ends in\n.mgp: %p pid, %n program, %h host, "
+	 "%t time, %% a\npercent sign (mallograph.%n.%p.mgl)"},
 	{'q', "quiet", NULL, "no summary at the end"},
 	{OPTION_SUMMARY, "summary", "FILE", "write the summary to FILE, not standard error"},
 	{OPTION_MAX_LEDGER, "max-ledger", "SIZE",
 	 "stop recording where the ledger would grow beyond\nSIZE (a quarter of the free memory)"},
+	{OPTION_ALLOC_FN, "alloc-fn", "PATTERN",
+	 "sites are not named after functions that match, as\nafter malloc (a shell pattern; "
+	 "again for more)"},
+	{OPTION_BLOCKS, "blocks", "all", "list every block still live, however many"},
 	{'h', "help", NULL, "show this"},
 	{OPTION_VERSION, "version", NULL, "show the version"},
 	CLI_OPTIONS_END,
@@ -27,6 +32,7 @@ static const struct cli_option options_table[] = {
 
 struct request {
 	struct collect_run_options run;
+	VECTOR(const char *) alloc_fns;
 	const char *summary;
 	bool quiet;
 	bool help;
@@ -73,6 +79,13 @@ static struct error *take_option(const struct cli_option *option, const char *va
 				  "--max-ledger"));
 		if (request->run.max_ledger == 0)
 			return error_create(ERROR_USAGE, "--max-ledger 0 would record nothing");
+		break;
+	case OPTION_ALLOC_FN:
+		return vector_push(&request->alloc_fns, value);
+	case OPTION_BLOCKS:
+		if (strcmp(value, "all") != 0)
+			return error_create(ERROR_USAGE, "--blocks knows all, not %s", value);
+		request->run.finish.all_blocks = true;
 		break;
 	case OPTION_VERSION:
 		request->version = true;
@@ -134,7 +147,7 @@ static struct error *print_totals(const struct collect_run *run, FILE *out)
 	struct report_summary summary = {0};
 	struct stat st;
 
-	if (run->saved && fstat(run->ledger_fd, &st) == 0) {
+	if (run->saved && stat(run->output.path, &st) == 0) {
 		summary.saved_path = run->output.path;
 		summary.saved_bytes = (uint64_t)st.st_blocks * 512;
 	}
@@ -207,7 +220,7 @@ static void print_outcome(const struct collect_run *run, const struct request *r
 		cli_error_print(run->leftover);
 }
 
-static int record(const struct request *request)
+static int record(struct request *request)
 {
 	struct collect_run run;
 	int exit_code;
@@ -215,6 +228,8 @@ static int record(const struct request *request)
 
 	if (error)
 		return cli_error(error);
+	request->run.finish.alloc_fns = request->alloc_fns.items;
+	request->run.finish.alloc_fn_count = request->alloc_fns.count;
 	error = collect_run(&request->run, &run, &exit_code);
 	if (error) {
 		cli_error(error);
