@@ -44,16 +44,17 @@ static struct error *put_mappings(const struct finish_process *process)
 
 		if (module->index == 0 || module->flags & MGL_MODULE_AGENT)
 			continue;
-		TRY(store_put(finishing->writer,
-			      &((struct store_mapping){
-				      .process = process->from->serial,
-				      .module = process->naming.modules[i],
-				      .start = module->start,
-				      .stop = module->stop,
-				      .file_offset = module->start - module->bias,
-				      .loaded = finish_time(finishing, module->loaded_ns),
-				      .unloaded = finish_time(finishing, module->unloaded_ns),
-			      })));
+		TRY(store_put(
+			finishing->writer,
+			&((struct store_mapping){
+				.process = process->from->serial,
+				.module = process->naming.modules[i],
+				.start = module->start,
+				.stop = module->stop,
+				.file_offset = module->start - module->bias,
+				.loaded = collect_finish_time(finishing, module->loaded_ns),
+				.unloaded = collect_finish_time(finishing, module->unloaded_ns),
+			})));
 	}
 	return NULL;
 }
@@ -167,12 +168,12 @@ static struct error *put_process(struct finish_process *process)
 		.failed = member->failed,
 		.unknown_frees = member->unknown_frees,
 		.alloc_bytes = counts->bytes_in,
-		.live_blocks = finish_clamp(process, counts->allocs - counts->frees),
-		.live_bytes = finish_clamp(process, counts->bytes_in - counts->bytes_out),
+		.live_blocks = collect_finish_clamp(process, counts->allocs - counts->frees),
+		.live_bytes = collect_finish_clamp(process, counts->bytes_in - counts->bytes_out),
 		.temporary = counts->temporaries,
 		.realloc_moved = counts->moved,
-		.peak_bytes = finish_clamp(process, counts->peak_bytes),
-		.peak_blocks = finish_clamp(process, counts->peak_blocks),
+		.peak_bytes = collect_finish_clamp(process, counts->peak_bytes),
+		.peak_blocks = collect_finish_clamp(process, counts->peak_blocks),
 		.peak_time = STORE_UNKNOWN,
 		.peak_error = from->peak_error,
 		.mapped_bytes = from->mapped_bytes,
@@ -208,10 +209,10 @@ static struct error *finish_all(struct finish_process *process)
 {
 	TRY(ledger_rows_read(process->finishing->reader, process->place, &process->rows));
 	TRY(ledger_naming_init(&process->naming, &process->finishing->stacks, process->place));
-	TRY(finish_rows(process));
-	TRY(finish_snaps(process));
-	TRY(finish_series(process));
-	TRY(finish_blocks(process));
+	TRY(collect_finish_rows(process));
+	TRY(collect_finish_snaps(process));
+	TRY(collect_finish_series(process));
+	TRY(collect_finish_blocks(process));
 	TRY(put_apis(process));
 	TRY(put_mappings(process));
 	TRY(put_process(process));
@@ -246,7 +247,7 @@ static struct error *write_profile(struct finishing *finishing)
 	TRY(ledger_stacks_init(&finishing->stacks, finishing->reader));
 	for (size_t i = 0; i < finishing->family.count; i++)
 		TRY(finish_process(finishing, i));
-	TRY(finish_stacks(finishing));
+	TRY(collect_finish_stacks(finishing));
 	return ledger_reader_check(finishing->reader);
 }
 

@@ -35,7 +35,8 @@ static uint64_t number_at(const struct finish_process *process, uint64_t time)
 	while (low < high) { /* low was taken by then, or is 0 */
 		uint64_t middle = low + (high - low + 1) / 2;
 
-		if (finish_time(process->finishing, ledger_time_of(process->from, middle)) <= time)
+		if (collect_finish_time(process->finishing,
+					ledger_time_of(process->from, middle)) <= time)
 			low = middle;
 		else
 			high = middle - 1;
@@ -192,19 +193,20 @@ static struct error *put_blocks(struct walking *walking)
 			process->damage++;
 			continue;
 		}
-		TRY(store_put(finishing->writer,
-			      &((struct store_block){
-				      .process = process->from->serial,
-				      .address = block->address,
-				      .site = process->row_sites[block->row] + UINT64_C(1),
-				      .size = block->size,
-				      .number = block->number,
-				      .born = finish_time(finishing, ledger_time_of(process->from,
-										    block->number)),
-				      .thread = slot < process->from->slot_count
-							? process->slot_threads[slot]
-							: 0,
-			      })));
+		TRY(store_put(
+			finishing->writer,
+			&((struct store_block){
+				.process = process->from->serial,
+				.address = block->address,
+				.site = process->row_sites[block->row] + UINT64_C(1),
+				.size = block->size,
+				.number = block->number,
+				.born = collect_finish_time(
+					finishing, ledger_time_of(process->from, block->number)),
+				.thread = slot < process->from->slot_count
+						  ? process->slot_threads[slot]
+						  : 0,
+			})));
 	}
 	return NULL;
 }
@@ -230,7 +232,7 @@ static struct error *walk(struct walking *walking)
 					 walking->seen - walking->listed.count, NULL);
 }
 
-struct error *finish_blocks(struct finish_process *process)
+struct error *collect_finish_blocks(struct finish_process *process)
 {
 	struct finishing *finishing = process->finishing;
 	uint64_t live = process->counts.allocs - process->counts.frees;

@@ -71,22 +71,22 @@ struct finish_process {
 #define FINISH_NO_TICK UINT32_MAX
 
 /* A time of CLOCK_MONOTONIC in the session; 0 stays unknown. */
-uint64_t finish_time(const struct finishing *finishing, uint64_t ns);
+uint64_t collect_finish_time(const struct finishing *finishing, uint64_t ns);
 
 /* finish_rows.c: sites, sizes and threads. */
-struct error *finish_rows(struct finish_process *process) ERROR_MUST_CHECK;
-void finish_counts_add(struct finish_counts *counts, const struct ledger_row *row);
+struct error *collect_finish_rows(struct finish_process *process) ERROR_MUST_CHECK;
+void collect_finish_counts_add(struct finish_counts *counts, const struct ledger_row *row);
 /* What is below 0 counts as damage, unless calls were under way, and is 0. */
-uint64_t finish_clamp(struct finish_process *process, uint64_t value);
+uint64_t collect_finish_clamp(struct finish_process *process, uint64_t value);
 
 /* finish_time.c: snapshots and series. */
-struct error *finish_snaps(struct finish_process *process) ERROR_MUST_CHECK;
-struct error *finish_series(struct finish_process *process) ERROR_MUST_CHECK;
+struct error *collect_finish_snaps(struct finish_process *process) ERROR_MUST_CHECK;
+struct error *collect_finish_series(struct finish_process *process) ERROR_MUST_CHECK;
 
 /* finish_blocks.c: cohorts and blocks. */
-struct error *finish_blocks(struct finish_process *process) ERROR_MUST_CHECK;
+struct error *collect_finish_blocks(struct finish_process *process) ERROR_MUST_CHECK;
 
 /* finish_stacks.c: modules, frames, lines, and the sites with their titles. */
-struct error *finish_stacks(struct finishing *finishing) ERROR_MUST_CHECK;
+struct error *collect_finish_stacks(struct finishing *finishing) ERROR_MUST_CHECK;
 
 #endif

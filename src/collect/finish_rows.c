@@ -63,7 +63,7 @@ static void sums_deinit(struct sums *sums)
 	map_u64_free(&sums->at);
 }
 
-void finish_counts_add(struct finish_counts *counts, const struct ledger_row *row)
+void collect_finish_counts_add(struct finish_counts *counts, const struct ledger_row *row)
 {
 	counts->allocs += row->allocs;
 	counts->frees += row->frees;
@@ -79,7 +79,7 @@ void finish_counts_add(struct finish_counts *counts, const struct ledger_row *ro
 	counts->live_bytes_low += row->bytes_in_low - row->bytes_out_high;
 }
 
-uint64_t finish_clamp(struct finish_process *process, uint64_t value)
+uint64_t collect_finish_clamp(struct finish_process *process, uint64_t value)
 {
 	if ((int64_t)value >= 0)
 		return value;
@@ -140,8 +140,8 @@ static struct error *add_row(struct summing *summing, const struct ledger_row *r
 	TRY(ledger_naming_frame(&process->naming, row->node, &frame));
 	TRY(site_of(process, frame, row->api, &site));
 	*ret = site;
-	finish_counts_add(&process->finishing->sites.items[site].counts, row);
-	finish_counts_add(&process->counts, row);
+	collect_finish_counts_add(&process->finishing->sites.items[site].counts, row);
+	collect_finish_counts_add(&process->counts, row);
 	TRY(sums_add(&summing->site_sizes, site, row->size_class, row));
 	if (thread == 0)
 		return NULL;
@@ -264,8 +264,8 @@ static struct error *put_sums(struct summing *summing)
 					      .site = (sum->key >> 32) + 1,
 					      .class = (uint32_t)sum->key,
 					      .allocs = sum->allocs,
-					      .live = finish_clamp(summing->process,
-								   sum->allocs - sum->frees),
+					      .live = collect_finish_clamp(
+						      summing->process, sum->allocs - sum->frees),
 					      .bytes = sum->bytes,
 				      })));
 	}
@@ -303,7 +303,7 @@ static struct error *sum_up(struct summing *summing, struct threads *threads)
 	return put_sums(summing);
 }
 
-struct error *finish_rows(struct finish_process *process)
+struct error *collect_finish_rows(struct finish_process *process)
 {
 	struct summing summing = {.process = process};
 	struct threads threads = {0};

@@ -327,7 +327,7 @@ static struct error *put_all(struct placing *placing)
 	return put_sites(placing);
 }
 
-struct error *finish_stacks(struct finishing *finishing)
+struct error *collect_finish_stacks(struct finishing *finishing)
 {
 	struct placing placing = {.finishing = finishing};
 	struct error *error = put_all(&placing);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-uint64_t finish_time(const struct finishing *finishing, uint64_t ns)
+uint64_t collect_finish_time(const struct finishing *finishing, uint64_t ns)
 {
 	uint64_t start = ledger_reader_session(finishing->reader)->start_ns;
 
@@ -30,7 +30,7 @@ static struct store_snap tick_snap(const struct finish_process *process,
 {
 	return (struct store_snap){
 		.process = process->from->serial,
-		.time = finish_time(process->finishing, from->ns),
+		.time = collect_finish_time(process->finishing, from->ns),
 		.why = STORE_WHY_TICK,
 		.live_blocks = (int64_t)from->live_blocks < 0 ? 0 : from->live_blocks,
 		.live_bytes = (int64_t)from->live_bytes < 0 ? 0 : from->live_bytes,
@@ -78,7 +78,8 @@ static struct store_snap end_snap(const struct finish_process *process)
 	if (process->member->duration_ns != LEDGER_UNKNOWN)
 		snap.time += process->member->duration_ns;
 	else if (from->time_count)
-		snap.time = finish_time(process->finishing, from->times[from->time_count - 1].ns);
+		snap.time = collect_finish_time(process->finishing,
+						from->times[from->time_count - 1].ns);
 	/* Nobody saw it end: it lived at least as long as it was seen. */
 	for (size_t i = 0; i < process->snap_count; i++)
 		if (process->snaps[i].time > snap.time)
@@ -107,7 +108,7 @@ static void sort_peak(struct finish_process *process)
 	}
 }
 
-struct error *finish_snaps(struct finish_process *process)
+struct error *collect_finish_snaps(struct finish_process *process)
 {
 	const struct collect_history *history = history_of(process);
 	size_t ticks = history ? history->snaps.count : 0;
@@ -291,7 +292,7 @@ static struct error *replay_all(struct replay *replay, uint64_t *left_out)
 	return put_series(replay);
 }
 
-struct error *finish_series(struct finish_process *process)
+struct error *collect_finish_series(struct finish_process *process)
 {
 	struct replay replay = {
 		.process = process,

@@ -209,8 +209,8 @@ static struct error *see_row(void *context, const struct ledger_glance_row *seen
 	row->live_blocks = (int64_t)(seen->allocs - seen->frees);
 	row->live_bytes = (int64_t)(seen->bytes_in - seen->bytes_out);
 	add_sums(subject, &before, row);
-	if (snapshot_is_small(row->said_bytes, row->live_bytes, subject->sums.live_bytes,
-			      snapshots->thin_shift)) {
+	if (collect_snapshot_is_small(row->said_bytes, row->live_bytes, subject->sums.live_bytes,
+				      snapshots->thin_shift)) {
 		subject->history.left_out++;
 		return NULL;
 	}
@@ -295,7 +295,7 @@ static bool was_taken(const struct collect_snapshots *snapshots)
 static struct error *halve(struct collect_snapshots *snapshots)
 {
 	for (size_t i = 0; i < snapshots->subjects.count; i++)
-		TRY(snapshot_halve(snapshots->subjects.items[i]));
+		TRY(collect_snapshot_halve(snapshots->subjects.items[i]));
 	snapshots->tick = (snapshots->tick + 1) / 2;
 	snapshots->interval_ns *= 2;
 	return NULL;
@@ -309,7 +309,7 @@ static struct error *thin(struct collect_snapshots *snapshots)
 	while (shift > 1 && count_changes(snapshots) > snapshots->max_changes / 4 * 3) {
 		shift--;
 		for (size_t i = 0; i < snapshots->subjects.count; i++)
-			TRY(snapshot_thin(snapshots->subjects.items[i], shift));
+			TRY(collect_snapshot_thin(snapshots->subjects.items[i], shift));
 	}
 	snapshots->thin_shift = shift;
 	return NULL;

@@ -25,12 +25,14 @@ struct snapshot_subject {
 };
 
 /* Two ticks become one. */
-struct error *snapshot_halve(struct snapshot_subject *subject) ERROR_MUST_CHECK;
+struct error *collect_snapshot_halve(struct snapshot_subject *subject) ERROR_MUST_CHECK;
 /* Leaves out changes of less than live >> shift, until they add up. */
-struct error *snapshot_thin(struct snapshot_subject *subject, unsigned int shift) ERROR_MUST_CHECK;
+struct error *collect_snapshot_thin(struct snapshot_subject *subject,
+				    unsigned int shift) ERROR_MUST_CHECK;
 
 /* Whether a change is small beside what lives; shift 0 = none is. */
-static inline bool snapshot_is_small(int64_t from, int64_t to, uint64_t live, unsigned int shift)
+static inline bool collect_snapshot_is_small(int64_t from, int64_t to, uint64_t live,
+					     unsigned int shift)
 {
 	int64_t change = (int64_t)((uint64_t)to - (uint64_t)from);
 

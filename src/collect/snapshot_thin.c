@@ -29,7 +29,7 @@ static void drop_marked(struct collect_history *history)
 	history->changes.count = kept;
 }
 
-struct error *snapshot_halve(struct snapshot_subject *subject)
+struct error *collect_snapshot_halve(struct snapshot_subject *subject)
 {
 	struct collect_history *history = &subject->history;
 	struct map_u64 newest = {0}; /* row: the pair of ticks of its change met last */
@@ -64,7 +64,7 @@ static void set_said(struct snapshot_subject *subject, const struct map_u64 *sai
 	}
 }
 
-struct error *snapshot_thin(struct snapshot_subject *subject, unsigned int shift)
+struct error *collect_snapshot_thin(struct snapshot_subject *subject, unsigned int shift)
 {
 	struct collect_history *history = &subject->history;
 	struct map_u64 said = {0}; /* row: live bytes */
@@ -80,8 +80,8 @@ struct error *snapshot_thin(struct snapshot_subject *subject, unsigned int shift
 			snap++;
 		uint64_t live = history->snaps.count ? history->snaps.items[snap].live_bytes : 0;
 
-		if (snapshot_is_small(before ? (int64_t)*before : 0, change->live_bytes, live,
-				      shift)) {
+		if (collect_snapshot_is_small(before ? (int64_t)*before : 0, change->live_bytes,
+					      live, shift)) {
 			change->tick = DROPPED;
 			history->left_out++;
 		} else {

@@ -11,7 +11,7 @@ struct glance {
 static const void *record(struct glance *glance, uint32_t ref, uint64_t bytes)
 {
 	const void *at = glance->steps_left
-				 ? reader_record_at(glance->reader, glance->process, ref, bytes)
+				 ? ledger_record_at(glance->reader, glance->process, ref, bytes)
 				 : NULL;
 
 	if (!at)
