@@ -33,7 +33,6 @@ struct symbols_search {
 	/* What the file found says of its dwz file. */
 	char *alternate;
 	struct symbols_build_id alternate_id;
-	bool alternate_missing;
 	struct strbuf refused; /* "PATH (what is wrong with it)", comma-separated */
 };
 

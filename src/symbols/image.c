@@ -45,8 +45,9 @@ static void because(struct symbols_image *image, const char *format, ...)
 	strbuf_append(&image->reason, text);
 }
 
-/* libdwfl's callback: the file with the debug information of a module that has none, or
- * (no file_name) the one dwz made. libdwfl's own would ask debuginfod servers. */
+/* libdwfl's callback: the file with the debug information of a module that has none or,
+ * when its link is the one noted for that, the file dwz made. libdwfl's own would ask
+ * debuginfod servers. */
 static int find_debuginfo(Dwfl_Module *module, void **user, const char *module_name,
 			  Dwarf_Addr base, const char *file_name, const char *link, GElf_Word crc,
 			  char **ret_path)
@@ -56,15 +57,13 @@ static int find_debuginfo(Dwfl_Module *module, void **user, const char *module_n
 
 	(void)module;
 	(void)base;
-	if (!file_name) {
+	if (link && image->search.alternate && strcmp(link, image->search.alternate) == 0) {
 		const char *path = image->debug_file ? image->debug_file : module_name;
 
-		fd = symbols_search_alternate(&image->search, path, ret_path);
-		image->search.alternate_missing = fd < 0;
-		return fd;
+		return symbols_search_alternate(&image->search, path, ret_path);
 	}
 	fd = symbols_search_build_id(&image->search, ret_path);
-	if (fd < 0 && link)
+	if (fd < 0 && link && file_name)
 		fd = symbols_search_link(&image->search, file_name, link, crc, ret_path);
 	if (fd < 0)
 		return -1;

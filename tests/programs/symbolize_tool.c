@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "base/vector.h"
 #include "symbols/demangle.h"
@@ -153,6 +154,8 @@ int main(int argc, char **argv)
 	uint8_t build_id[64];
 	int option;
 
+	if (log_configure(getenv("MALLOGRAPH_LOG")))
+		return 2;
 	while ((option = getopt(argc, argv, "d:s:w:m")) != -1) {
 		switch (option) {
 		case 'd':
