@@ -252,7 +252,8 @@ static struct error *write_profile(struct finishing *finishing)
 }
 
 struct error *collect_finish(struct ledger_reader *reader,
-			     const struct collect_finish_options *options, const char *path)
+			     const struct collect_finish_options *options, const char *path,
+			     const char *name)
 {
 	static const struct collect_finish_options defaults;
 	struct finishing finishing = {
@@ -261,7 +262,7 @@ struct error *collect_finish(struct ledger_reader *reader,
 		.blocks_left = COLLECT_BLOCKS,
 	};
 
-	TRY(store_writer_open(path, &finishing.writer));
+	TRY(store_writer_open(path, name, &finishing.writer));
 	struct error *error = write_profile(&finishing);
 
 	if (error)

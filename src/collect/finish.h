@@ -27,10 +27,11 @@ struct collect_finish_options {
 	bool no_symbols; /* leave them for later: modules are `pending` */
 };
 
-/* path: a file that is empty or not there, best a temporary one to be renamed. options
- * NULL = all defaults. On an error the file is not whole. */
+/* path: a file that is empty or not there, best a temporary one to be renamed; name: what
+ * it is to be called, for messages. options NULL = all defaults. On an error the file is
+ * not whole. */
 struct error *collect_finish(struct ledger_reader *reader,
-			     const struct collect_finish_options *options,
-			     const char *path) ERROR_MUST_CHECK;
+			     const struct collect_finish_options *options, const char *path,
+			     const char *name) ERROR_MUST_CHECK;
 
 #endif

@@ -100,7 +100,7 @@ static struct error *save_profile(struct collect_run *run,
 	}
 	TRY(ledger_reader_open_fd(run->session.fd, run->session.path, &reader));
 	finish.snapshots = run->snapshots;
-	struct error *error = collect_finish(reader, &finish, path);
+	struct error *error = collect_finish(reader, &finish, path, run->output.path);
 
 	ledger_reader_close(reader);
 	TRY(error);

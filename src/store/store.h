@@ -263,8 +263,9 @@ enum store_table {
 
 struct store_writer;
 
-/* path: a file that is empty or not there. */
-struct error *store_writer_open(const char *path, struct store_writer **ret) ERROR_MUST_CHECK;
+/* path: a file that is empty or not there; name: what messages call it, NULL = path. */
+struct error *store_writer_open(const char *path, const char *name,
+				struct store_writer **ret) ERROR_MUST_CHECK;
 /* Everything is in the file after this and the writer is closed, whatever it returns. */
 struct error *store_writer_finish(struct store_writer *writer) ERROR_MUST_CHECK;
 /* Gives up; the file is not whole. */

@@ -21,7 +21,7 @@ struct batch {
 
 struct store_writer {
 	sqlite3 *db;
-	char *path;
+	char *name;             /* for messages */
 	struct store_rows rows; /* of the insert that runs */
 	struct batch batches[STORE_TABLE_COUNT];
 	sqlite3_stmt *insert_meta;
@@ -33,7 +33,7 @@ struct store_writer {
 static struct error *run(struct store_writer *writer, const char *sql)
 {
 	if (sqlite3_exec(writer->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-		return store_write_failure(writer->db, writer->path);
+		return store_write_failure(writer->db, writer->name);
 	return NULL;
 }
 
@@ -41,7 +41,7 @@ static struct error *prepare(struct store_writer *writer, const char *sql, sqlit
 {
 	if (sqlite3_prepare_v3(writer->db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL) !=
 	    SQLITE_OK)
-		return store_write_failure(writer->db, writer->path);
+		return store_write_failure(writer->db, writer->name);
 	return NULL;
 }
 
@@ -59,7 +59,7 @@ static struct error *begin(struct store_writer *writer)
 
 	snprintf(cache, sizeof(cache), "PRAGMA cache_size=-%d;", CACHE_KIB);
 	if (store_rows_offer(&writer->rows, writer->db) != SQLITE_OK)
-		return store_write_failure(writer->db, writer->path);
+		return store_write_failure(writer->db, writer->name);
 	TRY(run(writer, settings));
 	TRY(run(writer, cache));
 	TRY(run(writer, "BEGIN"));
@@ -69,21 +69,22 @@ static struct error *begin(struct store_writer *writer)
 	return store_put_meta_number(writer, "finished", 0);
 }
 
-struct error *store_writer_open(const char *path, struct store_writer **ret)
+struct error *store_writer_open(const char *path, const char *name, struct store_writer **ret)
 {
 	struct store_writer *writer = calloc(1, sizeof(*writer));
 
 	if (!writer)
 		return error_no_memory();
-	writer->path = strdup(path);
+	writer->name = strdup(name ? name : path);
 
-	struct error *error = writer->path ? NULL : error_no_memory();
+	struct error *error = writer->name ? NULL : error_no_memory();
 
 	if (!error && sqlite3_open_v2(path, &writer->db,
 				      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
 					      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
 				      NULL) != SQLITE_OK)
-		error = writer->db ? store_write_failure(writer->db, path) : error_no_memory();
+		error = writer->db ? store_write_failure(writer->db, writer->name)
+				   : error_no_memory();
 	if (!error)
 		error = begin(writer);
 	if (error) {
@@ -107,7 +108,7 @@ void store_writer_abort(struct store_writer *writer)
 	strbuf_free(&writer->bytes);
 	vector_free(&writer->strings);
 	map_index_free(&writer->string_index);
-	free(writer->path);
+	free(writer->name);
 	free(writer);
 }
 
@@ -116,7 +117,7 @@ static struct error *insert(struct store_writer *writer, sqlite3_stmt *statement
 {
 	int code = sqlite3_step(statement);
 	struct error *error =
-		code == SQLITE_DONE ? NULL : store_write_failure(writer->db, writer->path);
+		code == SQLITE_DONE ? NULL : store_write_failure(writer->db, writer->name);
 
 	sqlite3_reset(statement);
 	return error;

@@ -26,7 +26,7 @@ static struct store_reader *finish(const struct writer *writer, const char *name
 
 	unlink(path);
 	assert_null(ledger_reader_open_fd(writer->fd, "test", &reader));
-	struct error *error = collect_finish(reader, options, path);
+	struct error *error = collect_finish(reader, options, path, NULL);
 
 	if (error)
 		fail_msg("%s", error->message);
@@ -418,12 +418,12 @@ static void test_unwritable(void **state)
 	(void)state;
 	writer_sample(&writer);
 	assert_null(ledger_reader_open_fd(writer.fd, "test", &reader));
-	struct error *error = collect_finish(reader, NULL, "/nowhere/x.mgp");
+	struct error *error = collect_finish(reader, NULL, "/nowhere/x.mgp", NULL);
 
 	assert_non_null(error);
 	assert_int_equal(error->errnum, ENOENT);
 	error_free(error);
-	error = collect_finish(reader, NULL, "/dev/full");
+	error = collect_finish(reader, NULL, "/dev/full", NULL);
 	assert_non_null(error);
 	error_free(error);
 	ledger_reader_close(reader);

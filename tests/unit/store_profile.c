@@ -194,7 +194,7 @@ void profile_write(const char *path)
 {
 	struct store_writer *writer;
 
-	assert_null(store_writer_open(path, &writer));
+	assert_null(store_writer_open(path, NULL, &writer));
 	profile_put(writer);
 	assert_null(store_writer_finish(writer));
 }

@@ -221,7 +221,7 @@ static void test_many_rows(void **state)
 	uint64_t count = 0;
 
 	(void)state;
-	assert_null(store_writer_open(path, &writer));
+	assert_null(store_writer_open(path, NULL, &writer));
 	for (uint64_t i = 1; i <= 1000; i++)
 		assert_null(store_put(writer, &((struct store_stack){i, i - 1, i})));
 	assert_null(store_writer_finish(writer));
@@ -261,7 +261,7 @@ static void test_strings(void **state)
 	uint64_t ids[sizeof(cases) / sizeof(cases[0])], again, none;
 
 	(void)state;
-	assert_null(store_writer_open(path, &writer));
+	assert_null(store_writer_open(path, NULL, &writer));
 	for (size_t i = 0; i < count; i++)
 		assert_null(store_intern(writer, cases[i].bytes, cases[i].length, &ids[i]));
 	for (size_t i = 0; i < count; i++) {
@@ -298,7 +298,7 @@ static void test_long_name(void **state)
 	(void)state;
 	assert_non_null(name);
 	memset(name, 0xfe, length);
-	assert_null(store_writer_open(path, &writer));
+	assert_null(store_writer_open(path, NULL, &writer));
 	assert_null(store_intern(writer, name, length, &id));
 	assert_null(store_put(writer, &((struct store_loss){
 					      .process = 1,
@@ -401,7 +401,7 @@ static void test_aborted(void **state)
 	struct store_reader *reader;
 
 	(void)state;
-	assert_null(store_writer_open(path, &writer));
+	assert_null(store_writer_open(path, NULL, &writer));
 	profile_put(writer);
 	store_writer_abort(writer);
 	struct error *error = store_reader_open(path, &reader);

@@ -97,7 +97,7 @@ static void test_bulk(void **state)
 	double start = now(), before = start;
 
 	(void)state;
-	assert_null(store_writer_open(path, &writer));
+	assert_null(store_writer_open(path, NULL, &writer));
 	for (uint64_t i = 1; i <= 20000; i++)
 		assert_null(store_put(writer, &((struct store_loc){i, 1, i * 4, 0})));
 	printf("locs   %.3f s\n", since(&before));
