@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "collect/title.h"
+#include "symbols/title.h"
 #include "symbols/symbols.h"
 
 #define NO_NAME UINT32_MAX
@@ -220,7 +220,7 @@ static struct error *put_lines(struct placing *placing, size_t at)
 		TRY(store_put(placing->finishing->writer, &row));
 		if (loc->named == NO_NAME &&
 		    !(frame->function &&
-		      collect_title_is_wrapper(frame->function, options->alloc_fns,
+		      symbols_title_is_wrapper(frame->function, options->alloc_fns,
 					       options->alloc_fn_count)))
 			loc->named = (uint32_t)i;
 	}
@@ -242,7 +242,7 @@ static struct error *put_locs(struct placing *placing)
 				      .flags = loc->flags,
 			      })));
 		if (loc->module)
-			loc->is_runtime = collect_title_is_runtime(
+			loc->is_runtime = symbols_title_is_runtime(
 				stacks->modules.items[loc->module]->path.bytes);
 		TRY(put_lines(placing, i));
 	}

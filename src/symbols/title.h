@@ -5,19 +5,25 @@
  * --alloc-fn adds), or any function of the C and C++ libraries. Where a stack has nothing
  * else, the first frame that is no wrapper by name will do, else the innermost.
  */
-#ifndef MALLOGRAPH_COLLECT_TITLE_H
-#define MALLOGRAPH_COLLECT_TITLE_H
+#ifndef MALLOGRAPH_SYMBOLS_TITLE_H
+#define MALLOGRAPH_SYMBOLS_TITLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/strbuf.h"
+
 /* function: as symbols give it, demangled, with or without its parameters. patterns: of
  * --alloc-fn, matched with fnmatch() against the whole name and the name without
  * parameters and template arguments. */
-bool collect_title_is_wrapper(const char *function, const char *const *patterns,
+bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
 			      size_t pattern_count);
 
+/* Into an empty buffer: the qualified name alone, without parameters, template arguments
+ * and what it returns: "std::vector::push_back". */
+void symbols_title_plain(const char *function, struct strbuf *name);
+
 /* Whether a file is the C library, the dynamic linker, or a C++ or compiler runtime. */
-bool collect_title_is_runtime(const char *path);
+bool symbols_title_is_runtime(const char *path);
 
 #endif

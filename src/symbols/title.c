@@ -1,11 +1,9 @@
-#include "collect/title.h"
+#include "symbols/title.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/strbuf.h"
 
 static bool starts_with(const char *text, const char *prefix)
 {
@@ -44,7 +42,7 @@ static const char *skip_brackets(const char *at)
  * "std::vector::push_back". A return type ends at the last space outside brackets before
  * the parameters; a name that begins with a bracket (Rust's "<T as Trait>::f") keeps it.
  */
-static void plain_name(const char *function, struct strbuf *name)
+void symbols_title_plain(const char *function, struct strbuf *name)
 {
 	const char *at = function;
 
@@ -112,12 +110,12 @@ static bool is_wrapper_name(const char *name)
 	return false;
 }
 
-bool collect_title_is_wrapper(const char *function, const char *const *patterns,
+bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
 			      size_t pattern_count)
 {
 	CLEANUP_STRBUF struct strbuf buffer = STRBUF_EMPTY;
 
-	plain_name(function, &buffer);
+	symbols_title_plain(function, &buffer);
 	const char *name = buffer.text && !buffer.failed ? buffer.text : function;
 
 	for (size_t i = 0; i < pattern_count; i++)
@@ -126,7 +124,7 @@ bool collect_title_is_wrapper(const char *function, const char *const *patterns,
 	return is_wrapper_name(name);
 }
 
-bool collect_title_is_runtime(const char *path)
+bool symbols_title_is_runtime(const char *path)
 {
 	static const char *const names[] = {
 		"libc.so*",      "libc-2.*",    "libstdc++.so*", "libc++.so*",

@@ -5,11 +5,11 @@
 
 #include <cmocka.h>
 
-#include "collect/title.h"
+#include "symbols/title.h"
 
 static void check(const char *function, bool expected)
 {
-	if (collect_title_is_wrapper(function, NULL, 0) != expected)
+	if (symbols_title_is_wrapper(function, NULL, 0) != expected)
 		fail_msg("%s is %s wrapper", function, expected ? "a" : "no");
 }
 
@@ -80,13 +80,13 @@ static void test_patterns(void **state)
 	static const char *const patterns[] = {"make_*", "Node::create", "*Factory*"};
 
 	(void)state;
-	assert_true(collect_title_is_wrapper("make_node", patterns, 3));
-	assert_true(collect_title_is_wrapper("Node::create(int)", patterns, 3));
-	assert_true(collect_title_is_wrapper("void Node<int>::create(int)", patterns, 3));
-	assert_true(collect_title_is_wrapper("f(Factory&)", patterns, 3));
-	assert_true(collect_title_is_wrapper("xmalloc", patterns, 3));
-	assert_false(collect_title_is_wrapper("remake_node", patterns, 3));
-	assert_false(collect_title_is_wrapper("make_node", patterns, 0));
+	assert_true(symbols_title_is_wrapper("make_node", patterns, 3));
+	assert_true(symbols_title_is_wrapper("Node::create(int)", patterns, 3));
+	assert_true(symbols_title_is_wrapper("void Node<int>::create(int)", patterns, 3));
+	assert_true(symbols_title_is_wrapper("f(Factory&)", patterns, 3));
+	assert_true(symbols_title_is_wrapper("xmalloc", patterns, 3));
+	assert_false(symbols_title_is_wrapper("remake_node", patterns, 3));
+	assert_false(symbols_title_is_wrapper("make_node", patterns, 0));
 }
 
 /* Names from hostile files: nothing but an answer is asked for. */
@@ -98,20 +98,20 @@ static void test_odd_names(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		collect_title_is_wrapper(names[i], NULL, 0);
+		symbols_title_is_wrapper(names[i], NULL, 0);
 	check("<<<<alloc", true);
 }
 
 static void test_runtime(void **state)
 {
 	(void)state;
-	assert_true(collect_title_is_runtime("/lib/x86_64-linux-gnu/libc.so.6"));
-	assert_true(collect_title_is_runtime("/lib/libc-2.31.so"));
-	assert_true(collect_title_is_runtime("libstdc++.so.6.0.30"));
-	assert_true(collect_title_is_runtime("/lib64/ld-linux-x86-64.so.2"));
-	assert_false(collect_title_is_runtime("/usr/lib/libcrypto.so.3"));
-	assert_false(collect_title_is_runtime("/usr/bin/libc.so/program"));
-	assert_false(collect_title_is_runtime(""));
+	assert_true(symbols_title_is_runtime("/lib/x86_64-linux-gnu/libc.so.6"));
+	assert_true(symbols_title_is_runtime("/lib/libc-2.31.so"));
+	assert_true(symbols_title_is_runtime("libstdc++.so.6.0.30"));
+	assert_true(symbols_title_is_runtime("/lib64/ld-linux-x86-64.so.2"));
+	assert_false(symbols_title_is_runtime("/usr/lib/libcrypto.so.3"));
+	assert_false(symbols_title_is_runtime("/usr/bin/libc.so/program"));
+	assert_false(symbols_title_is_runtime(""));
 }
 
 int main(void)
