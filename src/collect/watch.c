@@ -136,7 +136,9 @@ static bool is_for_target(const struct watch *watch, const struct signalfd_sigin
 	/* A timer set before we were executed was the program's. */
 	if (info->ssi_signo == SIGALRM)
 		return true;
-	return info->ssi_code <= 0 && (pid_t)info->ssi_pid != watch->pid;
+	/* Ours is SIGXFSZ, which the kernel sends as from whoever it is for. */
+	return info->ssi_code <= 0 && (pid_t)info->ssi_pid != watch->pid &&
+	       (pid_t)info->ssi_pid != getpid();
 }
 
 static void pass_on(const struct watch *watch, const struct signalfd_siginfo *from)
