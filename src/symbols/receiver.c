@@ -128,20 +128,26 @@ static struct error *take_record(struct symbols_receiver *receiver, uint8_t kind
 						? receiver->round->modules.items[receiver->module]
 						: NULL;
 
-	if (kind == SYMBOLS_WIRE_MODULE)
+	if (kind == SYMBOLS_WIRE_MODULE) {
 		start_module(receiver, &payload);
-	else if (!module)
-		receiver->is_garbled = true;
-	else if (kind == SYMBOLS_WIRE_STRING)
+		return NULL;
+	}
+	switch (module ? kind : 0) {
+	case SYMBOLS_WIRE_STRING:
 		return take_string(receiver, &payload);
-	else if (kind == SYMBOLS_WIRE_VERDICT)
+	case SYMBOLS_WIRE_VERDICT:
 		take_verdict(receiver, module, &payload);
-	else if (kind == SYMBOLS_WIRE_FRAMES)
+		return NULL;
+	case SYMBOLS_WIRE_FRAMES:
 		return take_frames(receiver, module, &payload);
-	else if (kind == SYMBOLS_WIRE_END && module->verdict.level != SYMBOLS_PENDING)
-		return symbols_receiver_finish_module(receiver);
-	else
-		receiver->is_garbled = true;
+	case SYMBOLS_WIRE_END:
+		if (module->verdict.level != SYMBOLS_PENDING)
+			return symbols_receiver_finish_module(receiver);
+		break;
+	default:
+		break;
+	}
+	receiver->is_garbled = true;
 	return NULL;
 }
 
