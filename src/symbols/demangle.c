@@ -4,13 +4,22 @@
 #include <setjmp.h>
 #include <string.h>
 
-#if __has_include(<libiberty/demangle.h>)
-#include <libiberty/demangle.h>
-#else
-#include <demangle.h>
-#endif
-
 #include "base/strbuf.h"
+
+/* libiberty's interface as its demangle.h has it, which not every distribution installs
+ * with the library. */
+#define DMGL_PARAMS           (1 << 0)
+#define DMGL_ANSI             (1 << 1)
+#define DMGL_RET_DROP         (1 << 6)
+#define DMGL_NO_RECURSE_LIMIT (1 << 18)
+
+typedef void demangle_callback(const char *text, size_t length, void *context);
+
+extern int cplus_demangle_v3_callback(const char *name, int options, demangle_callback *callback,
+				      void *context);
+extern int rust_demangle_callback(const char *name, int options, demangle_callback *callback,
+				  void *context);
+extern char *dlang_demangle(const char *name, int options);
 
 #define OPTIONS (DMGL_PARAMS | DMGL_ANSI | DMGL_RET_DROP)
 
