@@ -196,34 +196,50 @@ static char *directory_of(const char *path)
 	return strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
 }
 
-static int search_link_from(struct symbols_search *search, const char *directory, const char *link,
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int search_name_from(struct symbols_search *search, const char *directory, const char *name,
 			    const struct wanted *wanted, char **ret_path)
 {
-	int fd = try(search, format("%s%s", directory, link), wanted, ret_path);
+	int fd = try(search, format("%s%s", directory, name), wanted, ret_path);
 
 	if (fd < 0)
-		fd = try(search, format("%s.debug/%s", directory, link), wanted, ret_path);
-	for (size_t i = 0; i < directory_count(search) && fd < 0 && *directory == '/'; i++)
-		fd = try(search, format("%s%s%s", directory_at(search, i), directory, link), wanted,
-			 ret_path);
+		fd = try(search, format("%s.debug/%s", directory, name), wanted, ret_path);
+	for (size_t i = 0; i < directory_count(search) && fd < 0 && *directory == '/'; i++) {
+		const char *root = directory_at(search, i);
+
+		fd = try(search, format("%s%s%s", root, directory, name), wanted, ret_path);
+		/* Packages from before /bin and /usr/bin became one. */
+		if (fd < 0 && strncmp(directory, "/usr/", 5) == 0)
+			fd = try(search, format("%s%s%s", root, directory + 4, name), wanted,
+				 ret_path);
+	}
 	return fd;
 }
 
-int symbols_search_link(struct symbols_search *search, const char *path, const char *link,
+int symbols_search_name(struct symbols_search *search, const char *path, const char *link,
 			uint32_t crc, char **ret_path)
 {
-	const struct wanted wanted = {.id = &search->build_id, .crc = &crc};
+	const struct wanted wanted = {.id = &search->build_id, .crc = link ? &crc : NULL};
 	CLEANUP_FREE char *directory = directory_of(path);
 	CLEANUP_FREE char *real = realpath(path, NULL);
 	CLEANUP_FREE char *real_directory = real ? directory_of(real) : NULL;
+	CLEANUP_FREE char *name = link ? strdup(link) : format("%s.debug", base_of(path));
 
-	/* A link is a bare name: a path would lead out of the places meant for it. */
-	if (!directory || !*link || strchr(link, '/'))
+	/* A link is a bare name: a path would lead out of the places meant for it. Without
+	 * one, the build-id alone can prove a file. */
+	if (!directory || !name || !*name || strchr(name, '/') ||
+	    (!link && search->build_id.count == 0))
 		return -1;
-	int fd = search_link_from(search, directory, link, &wanted, ret_path);
+	int fd = search_name_from(search, directory, name, &wanted, ret_path);
 
 	if (fd < 0 && real_directory && strcmp(directory, real_directory) != 0)
-		fd = search_link_from(search, real_directory, link, &wanted, ret_path);
+		fd = search_name_from(search, real_directory, name, &wanted, ret_path);
 	return fd;
 }
 

@@ -1,9 +1,9 @@
 /*
  * Where the debug information of an ELF file is when not in it: by build-id under each
- * debug directory, then by .gnu_debuglink beside the file, in .debug/ there and in the
- * file's own place under each debug directory; what dwz moved to a shared file by
- * .gnu_debugaltlink. A candidate must have the file's build-id or, where one of them has
- * none, the CRC of the link. MALLOGRAPH_LOG=symbols:debug shows each path tried.
+ * debug directory, then by .gnu_debuglink, or its own name and .debug, beside the file, in
+ * .debug/ there and in the file's own place under each debug directory; what dwz moved to a
+ * shared file by .gnu_debugaltlink. A candidate must have the file's build-id or, where one
+ * of them has none, the CRC of the link. MALLOGRAPH_LOG=symbols:debug shows each path tried.
  *
  * Owner: whoever declares the search; symbols_search_free(). Errors: no memory; whatever is
  * wrong with a candidate goes to the search's account of what was refused.
@@ -47,8 +47,9 @@ int symbols_file_open(const char *path);
 
 /* The one for the search's build-id; −1 = none, else a descriptor, and its malloc'd path. */
 int symbols_search_build_id(struct symbols_search *search, char **ret_path);
-/* The same by the file's link. path is the file's own. */
-int symbols_search_link(struct symbols_search *search, const char *path, const char *link,
+/* The same by the file's link or, if that is NULL, by its own name and .debug; path is the
+ * file's own. */
+int symbols_search_name(struct symbols_search *search, const char *path, const char *link,
 			uint32_t crc, char **ret_path);
 /* Note what an ELF file with debug information says of its dwz file. */
 void symbols_search_note_alternate(struct symbols_search *search, Elf *elf);

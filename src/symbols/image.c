@@ -63,8 +63,8 @@ static int find_debuginfo(Dwfl_Module *module, void **user, const char *module_n
 		return symbols_search_alternate(&image->search, path, ret_path);
 	}
 	fd = symbols_search_build_id(&image->search, ret_path);
-	if (fd < 0 && link && file_name)
-		fd = symbols_search_link(&image->search, file_name, link, crc, ret_path);
+	if (fd < 0 && file_name)
+		fd = symbols_search_name(&image->search, file_name, link, crc, ret_path);
 	if (fd < 0)
 		return -1;
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);

@@ -3,11 +3,10 @@
 import os
 import shutil
 import socket
-import struct
 
 import pytest
 
-from symbols_help import build_id, instructions, need, run, symbolize, symbols_of
+from symbols_help import SOURCES, build_id, instructions, need, run, symbolize, symbols_of
 
 SOURCE = """\
 #include <stdlib.h>
@@ -177,6 +176,20 @@ def test_debuglink(program, place):
     verdict, answers = p.ask()
     assert verdict["level"] == "full" and verdict["debug_file"] == str(debug)
     expect_lines(answers, p.source)
+
+
+def test_a_separate_file_by_name(program):
+    """NAME.debug beside it, without a link: if the build-id proves it."""
+    p = program()
+    debug = p.separate(p.directory / "program.debug")
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full" and verdict["debug_file"] == str(debug)
+    expect_lines(answers, p.source)
+
+    run("gcc", "-g", "-O2", "-Wl,--build-id", p.source, "-o", p.directory / "other")
+    shutil.copy(p.directory / "other", debug)
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "symtab" and f"{debug} (of another build-id)" in verdict["reason"]
 
 
 def test_debuglink_of_a_program_behind_a_symbolic_link(program, tmp_path):
@@ -377,6 +390,17 @@ def test_in_a_stripped_file_no_name_goes_further_than_its_size(tmp_path):
     run("strip", path)
     _, answers = symbolize(path, [at["sized"], at["sized"] + 6, at["bare"], at["next"]])
     assert names(answers) == ["sized", None, None, None]
+
+
+def test_parts_of_functions_have_the_functions_name(tmp_path):
+    """.cold, .part.0 and the like, where only the symbol table tells."""
+    run("g++", "-std=c++17", "-O2", SOURCES / "templates.cpp", "-o", tmp_path / "p")
+    symbols = run("nm", tmp_path / "p").stdout
+    assert ".cold" in symbols
+    verdict, answers = symbolize(tmp_path / "p", instructions(tmp_path / "p"))
+    found = {frame[0] for frames in answers for frame in frames}
+    assert verdict["level"] == "symtab" and "main" in found
+    assert not [name for name in found if ".cold" in name or "[clone" in name]
 
 
 def test_assembly_with_lines(tmp_path):
