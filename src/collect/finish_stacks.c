@@ -21,7 +21,7 @@ struct loc {
 struct placing {
 	struct finishing *finishing;
 	struct symbols *symbols;
-	struct symbols_module **modules; /* by place in stacks; NULL = has no symbols */
+	struct symbols_module **modules; /* by place in stacks; NULL = nothing to look up */
 	VECTOR(struct loc) locs;         /* [0] is not used */
 	struct map_index loc_index;
 	uint32_t *frame_locs; /* by frame; 0 = cut */
@@ -98,20 +98,18 @@ static struct error *find_symbols(struct placing *placing)
 	if (placing->finishing->options->no_symbols)
 		return NULL;
 	TRY(symbols_create(NULL, &placing->symbols));
-	for (size_t i = 1; i < stacks->modules.count; i++) {
-		const struct ledger_module *module = stacks->modules.items[i];
-
-		if (has_symbols(module))
-			TRY(symbols_module_add(placing->symbols, module->path.bytes,
-					       module->build_id, module->build_id_bytes,
-					       &placing->modules[i]));
-	}
 	for (size_t i = 1; i < placing->locs.count; i++) {
 		const struct loc *loc = &placing->locs.items[i];
+		const struct ledger_module *module = stacks->modules.items[loc->module];
+		struct symbols_module **known = &placing->modules[loc->module];
 
-		if (placing->modules[loc->module])
-			TRY(symbols_address_add(placing->modules[loc->module], loc->offset,
-						loc->flags & STORE_LOC_EXACT));
+		if (loc->module == 0 || !has_symbols(module))
+			continue;
+		/* Opening a library's debug information takes its time: not for nothing. */
+		if (!*known)
+			TRY(symbols_module_add(placing->symbols, module->path.bytes,
+					       module->build_id, module->build_id_bytes, known));
+		TRY(symbols_address_add(*known, loc->offset, loc->flags & STORE_LOC_EXACT));
 	}
 	return symbols_resolve(placing->symbols);
 }
@@ -135,7 +133,7 @@ static struct error *set_verdict(struct placing *placing, size_t at, struct stor
 
 	if (placing->modules[at])
 		verdict = symbols_module_verdict(placing->modules[at]);
-	else if (placing->finishing->options->no_symbols)
+	else if (has_symbols(placing->finishing->stacks.modules.items[at]))
 		verdict.level = SYMBOLS_PENDING;
 	row->symbols = levels[verdict.level];
 	TRY(intern(placing, verdict.debug_file, &row->debug_file));
