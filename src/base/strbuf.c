@@ -126,6 +126,13 @@ static size_t utf8_decode(const uint8_t *p, size_t left, uint32_t *ret)
 	return length;
 }
 
+size_t strbuf_utf8_length(const void *bytes, size_t left)
+{
+	uint32_t c;
+
+	return left ? utf8_decode(bytes, left, &c) : 0;
+}
+
 void strbuf_json_string(struct strbuf *buffer, const void *bytes, size_t count)
 {
 	const uint8_t *p = bytes;

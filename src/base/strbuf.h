@@ -38,6 +38,9 @@ void strbuf_append_char(struct strbuf *buffer, char c);
 void strbuf_fill(struct strbuf *buffer, char c, size_t count);
 void strbuf_printf(struct strbuf *buffer, const char *format, ...) ERROR_PRINTF(2, 3);
 
+/* Bytes of the UTF-8 sequence that text begins with; 0 = none, or it is not UTF-8. */
+size_t strbuf_utf8_length(const void *bytes, size_t left);
+
 /* A JSON string with its quotes. Bytes that are not UTF-8 stand as the four characters
  * \xNN; control characters as \u00NN. */
 void strbuf_json_string(struct strbuf *buffer, const void *bytes, size_t count);

@@ -4,10 +4,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "collect/keep.h"
 #include "collect/launch.h"
 #include "collect/preload.h"
 #include "collect/processes.h"
-#include "collect/save.h"
+#include "ledger/reader.h"
 
 #define LOG_DOMAIN "collect"
 #include "base/log.h"
@@ -27,7 +28,8 @@ static struct rlimit raise_file_size(void)
 static struct error *prepare(const struct collect_run_options *options, struct collect_run *run)
 {
 	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
-	return collect_session_create(run->pid, options->max_ledger, &run->session);
+	TRY(collect_session_create(run->pid, options->max_ledger, &run->session));
+	return collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots);
 }
 
 static struct error *launch(const struct collect_run_options *options, struct collect_run *run,
@@ -63,17 +65,7 @@ static struct error *launch(const struct collect_run_options *options, struct co
 
 static struct error *save(struct collect_run *run)
 {
-	struct collect_output *output = &run->output;
-
-	TRY(collect_output_begin(output));
-	TRY(collect_save(run->session.fd, run->session.path, output->fd, output->path));
-
-	CLEANUP_FD int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
-
-	if (fd < 0)
-		return error_create_system(errno, NULL, "cannot keep the ledger open");
-	TRY(collect_output_finish(output));
-	run->ledger_fd = cleanup_steal_fd(&fd);
+	TRY(collect_keep(run->session.fd, run->session.path, &run->finish, &run->output));
 	run->saved = true;
 	return NULL;
 }
@@ -103,7 +95,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		.output = COLLECT_OUTPUT_CLOSED,
 		.session = COLLECT_SESSION_CLOSED,
 		.signals = {.fd = -1},
-		.ledger_fd = -1,
+		.finish = options->finish,
 	};
 	*exit_code = COLLECT_EXIT_FAILED;
 
@@ -113,18 +105,17 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		ret->leftover = collect_session_unlink(&ret->session);
 		return error;
 	}
-	error = collect_watch(ret->pid, &ret->signals, &ret->session, &ret->end);
+	error = collect_watch(ret->pid, &ret->signals, &ret->session, ret->snapshots, &ret->end);
 	if (error)
 		return error_remedy(error, "The program goes on; once it has ended, mallograph "
 					   "recover saves its recording.");
+	ret->finish.snapshots = ret->snapshots;
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)
 		collect_session_stop(&ret->session);
 	/* An empty recording is not worth a file. */
 	if (!ret->unsaved && !ret->output.discard && ret->recorded > 0)
 		ret->unsaved = save(ret);
-	if (ret->ledger_fd < 0)
-		ret->ledger_fd = fcntl(ret->session.fd, F_DUPFD_CLOEXEC, 0);
 	if (!ret->unsaved)
 		ret->leftover = collect_session_unlink(&ret->session);
 	return NULL;
@@ -132,8 +123,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 
 void collect_run_close(struct collect_run *run)
 {
-	if (run->ledger_fd >= 0)
-		close(run->ledger_fd);
+	collect_snapshots_free(run->snapshots);
 	collect_session_close(&run->session);
 	collect_output_close(&run->output);
 	collect_program_free(&run->program);

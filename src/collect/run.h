@@ -1,6 +1,7 @@
 /*
- * A run from its start to the kept ledger: the program is found and launched, recorded
- * until it ends, and what was recorded saved.
+ * A run from its start to the kept file: the program is found and launched, recorded
+ * until it ends, and what was recorded saved: as a profile or, if the file's name ends in
+ * .mgl, as a ledger.
  *
  * While one is under way this process has its signals blocked, and afterwards too: the
  * caller prints its summary and ends with collect_signals_die() or an exit code.
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "collect/finish.h"
 #include "collect/output.h"
 #include "collect/program.h"
 #include "collect/session.h"
@@ -24,6 +26,7 @@ struct collect_run_options {
 	const char *output;  /* a checked pattern; NULL = the default name */
 	uint64_t max_ledger; /* bytes; 0 = the default */
 	char *const *argv;
+	struct collect_finish_options finish; /* of a profile; its snapshots are the run's own */
 };
 
 struct collect_run {
@@ -31,14 +34,15 @@ struct collect_run {
 	struct collect_end end;
 	struct collect_program program;
 	struct collect_output output;
-	struct collect_session session;
+	struct collect_session session; /* its fd can be read until the run is closed */
 	struct collect_signals signals;
-	int ledger_fd;          /* the recording, to be read */
-	bool saved;             /* it stands at output.path */
-	struct error *unsaved;  /* why not; the session file stays where it is */
-	struct error *leftover; /* why the session file could not be removed */
-	size_t recorded;        /* ledgers in it */
-	size_t running;         /* processes not yet ended */
+	struct collect_snapshots *snapshots;
+	struct collect_finish_options finish; /* with them */
+	bool saved;                           /* it stands at output.path */
+	struct error *unsaved;                /* why not; the session file stays where it is */
+	struct error *leftover;               /* why the session file could not be removed */
+	size_t recorded;                      /* ledgers in it */
+	size_t running;                       /* processes not yet ended */
 };
 
 /* An error is one of before the start, or one that lost sight of the program; exit_code is

@@ -22,6 +22,8 @@ struct watch {
 	struct error *error;
 	bool terminal_stop; /* the terminal asked us to stop since the last one we joined */
 	int tick_ms;
+	uint64_t tick_due_ns;
+	struct collect_snapshots *snapshots;
 };
 
 /* One line of /proc/PID/status, which takes none of the target's locks. */
@@ -134,7 +136,9 @@ static bool is_for_target(const struct watch *watch, const struct signalfd_sigin
 	/* A timer set before we were executed was the program's. */
 	if (info->ssi_signo == SIGALRM)
 		return true;
-	return info->ssi_code <= 0 && (pid_t)info->ssi_pid != watch->pid;
+	/* Ours is SIGXFSZ, which the kernel sends as from whoever it is for. */
+	return info->ssi_code <= 0 && (pid_t)info->ssi_pid != watch->pid &&
+	       (pid_t)info->ssi_pid != getpid();
 }
 
 static void pass_on(const struct watch *watch, const struct signalfd_siginfo *from)
@@ -193,26 +197,56 @@ static void tick(struct watch *watch)
 		watch->tick_ms = FIRST_TICK_MS;
 	if (watch->tick_ms > LAST_TICK_MS)
 		watch->tick_ms = LAST_TICK_MS;
+	watch->tick_due_ns = now_ns() + (uint64_t)watch->tick_ms * 1000000u;
+}
+
+static void snapshot_tick(struct watch *watch)
+{
+	if (watch->snapshots)
+		collect_snapshots_tick(watch->snapshots);
+}
+
+/* Milliseconds until there is something to do. */
+static int wait_ms(const struct watch *watch)
+{
+	uint64_t now = now_ns();
+	int tick_ms = 0, snapshot_ms = -1;
+
+	if (watch->tick_due_ns > now)
+		tick_ms = (int)((watch->tick_due_ns - now + 999999) / 1000000);
+	if (watch->snapshots)
+		snapshot_ms = collect_snapshots_wait(watch->snapshots);
+	return snapshot_ms >= 0 && snapshot_ms < tick_ms ? snapshot_ms : tick_ms;
 }
 
 struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
-			    struct collect_session *session, struct collect_end *ret)
+			    struct collect_session *session, struct collect_snapshots *snapshots,
+			    struct collect_end *ret)
 {
 	struct watch watch = {
-		.pid = pid, .signals = signals, .session = session, .tick_ms = FIRST_TICK_MS};
+		.pid = pid,
+		.signals = signals,
+		.session = session,
+		.tick_ms = FIRST_TICK_MS,
+		.tick_due_ns = now_ns() + FIRST_TICK_MS * UINT64_C(1000000),
+		.snapshots = snapshots,
+	};
 
 	while (!watch.ended) {
 		struct pollfd poll_fd = {.fd = signals->fd, .events = POLLIN};
-		int ready = poll(&poll_fd, 1, watch.tick_ms);
+		int ready = poll(&poll_fd, 1, wait_ms(&watch));
 
 		if (ready < 0 && errno != EINTR)
 			return error_create_system(errno, NULL, "cannot wait for the program");
 		if (ready > 0)
 			take_signals(&watch);
-		else if (ready == 0)
-			tick(&watch);
 		if (watch.error)
 			return watch.error;
+		if (watch.ended)
+			break;
+		if (now_ns() >= watch.tick_due_ns)
+			tick(&watch);
+		snapshot_tick(&watch);
 	}
 	*ret = watch.end;
 	return NULL;

@@ -1,6 +1,7 @@
 /*
  * Waiting for the target: its end is awaited, signals sent to the collector are passed
- * on, a terminal's stop is joined, and space is kept populated ahead. One thread.
+ * on, a terminal's stop is joined, space is kept populated ahead, and snapshots are taken.
+ * One thread.
  */
 #ifndef MALLOGRAPH_COLLECT_WATCH_H
 #define MALLOGRAPH_COLLECT_WATCH_H
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "collect/session.h"
 #include "collect/signals.h"
+#include "collect/snapshot.h"
 
 struct collect_end {
 	bool by_signal;
@@ -20,8 +22,9 @@ struct collect_end {
 	uint64_t rss_seen; /* bytes, of the target alone as last seen; 0 = not known */
 };
 
+/* snapshots NULL = none are taken. */
 struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
-			    struct collect_session *session,
+			    struct collect_session *session, struct collect_snapshots *snapshots,
 			    struct collect_end *ret) ERROR_MUST_CHECK;
 
 #endif

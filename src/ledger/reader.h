@@ -201,6 +201,29 @@ struct error *ledger_rows_read(struct ledger_reader *reader, size_t process,
 const struct ledger_row *ledger_rows_find(const struct ledger_rows *rows, uint32_t ref);
 void ledger_rows_free(struct ledger_rows *rows);
 
+/* What a glance sees of a row. */
+struct ledger_glance_row {
+	uint32_t ref;
+	uint64_t allocs;
+	uint64_t frees;
+	uint64_t bytes_in;
+	uint64_t bytes_out;
+};
+
+struct ledger_glance {
+	uint64_t mapped_bytes;
+	/* Rows were made in units taken since the reader was opened: open it again. */
+	bool stale;
+};
+
+/* Once over the rows of a process that runs, without a bound and without memory, for who
+ * looks again and again: a block's free may be seen and its allocation not, never the
+ * other way round in one row. Reads what is there now, not when the reader was opened. */
+typedef struct error *ledger_glance_visit(void *context, const struct ledger_glance_row *row);
+struct error *ledger_rows_glance(struct ledger_reader *reader, size_t process,
+				 ledger_glance_visit *visit, void *context,
+				 struct ledger_glance *ret) ERROR_MUST_CHECK;
+
 /* One node; false if ref names none (the stack is then cut there). Parents are not
  * checked for cycles: whoever follows them remembers where it has been. */
 bool ledger_node_read(struct ledger_reader *reader, size_t process, uint32_t ref,

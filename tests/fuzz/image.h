@@ -12,6 +12,9 @@
 #define IMAGE_PAGE_BYTES 4096u
 #define IMAGE_PAGES      8192u /* 32 MiB */
 
+/* A memfd of it, the caller's to close. Aborts where the machine refuses one. */
+int image_make(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

@@ -23,6 +23,7 @@ ALLOWED = {
 
 THIRD_PARTY = [
     (r"elfutils/.*|libelf\.h|gelf\.h|dwarf\.h|libdw.*", "symbols/"),
+    (r"libiberty/.*|demangle\.h", "symbols/"),
     (r"sqlite3.*\.h", "store/"),
     (r"n?curses(w?/.*|\.h)|panel\.h", "report/tui"),
 ]

@@ -1,0 +1,37 @@
+/*
+ * From a session's ledgers to its profile: everything the reader sees, canonical and
+ * summed, with symbols and the snapshots taken meanwhile.
+ *
+ * Of live blocks all are listed while they are COLLECT_BLOCKS at most, over all
+ * processes; beyond, a process that does not fit lists the oldest and the largest of
+ * each site. `cohort` sums all of them. Units and meaning: docs/FORMAT.md.
+ */
+#ifndef MALLOGRAPH_COLLECT_FINISH_H
+#define MALLOGRAPH_COLLECT_FINISH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "collect/snapshot.h"
+#include "ledger/reader.h"
+
+#define COLLECT_BLOCKS 200000u
+#define COLLECT_SERIES 2000000u
+
+struct collect_finish_options {
+	const struct collect_snapshots *snapshots; /* NULL = none were taken */
+	const char *const *alloc_fns;              /* globs: more wrappers of the allocator */
+	size_t alloc_fn_count;
+	bool all_blocks; /* however many they are */
+	bool no_symbols; /* leave them for later: modules are `pending` */
+};
+
+/* path: a file that is empty or not there, best a temporary one to be renamed; name: what
+ * it is to be called, for messages. options NULL = all defaults. On an error the file is
+ * not whole. */
+struct error *collect_finish(struct ledger_reader *reader,
+			     const struct collect_finish_options *options, const char *path,
+			     const char *name) ERROR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * The inside of finishing, shared by finish*.c alone.
+ *
+ * Processes are finished one after the other: rows, then what refers to them (time,
+ * blocks), then the process itself. Sites stay until all processes are through, since
+ * symbols of all their frames are looked up at once and a site's title needs them.
+ */
+#ifndef MALLOGRAPH_COLLECT_FINISH_INTERNAL_H
+#define MALLOGRAPH_COLLECT_FINISH_INTERNAL_H
+
+#include "collect/finish.h"
+#include "ledger/family.h"
+#include "ledger/stacks.h"
+#include "store/store.h"
+
+/* Sums over rows, which may be negative in one row or in a damaged ledger. */
+struct finish_counts {
+	uint64_t allocs;
+	uint64_t frees;
+	uint64_t bytes_in;
+	uint64_t bytes_out;
+	uint64_t temporaries;
+	uint64_t lifetime;
+	uint64_t moved;
+	uint64_t foreign_frees;
+	uint64_t peak_blocks;
+	uint64_t peak_bytes;
+	uint64_t live_bytes_low;
+	uint64_t live_blocks_low;
+};
+
+struct finish_site {
+	uint32_t process; /* place in the reader's */
+	uint32_t frame;   /* place in stacks; 0 = not known */
+	uint32_t api;
+	struct finish_counts counts;
+};
+
+struct finishing {
+	struct ledger_reader *reader;
+	const struct collect_finish_options *options;
+	struct store_writer *writer;
+	struct ledger_family family;
+	struct ledger_stacks stacks;
+	VECTOR(struct finish_site) sites; /* their id is their place + 1 */
+	struct map_index site_index;
+	uint64_t threads; /* ids taken */
+	uint64_t snaps;
+	uint64_t series;
+	uint64_t blocks_left; /* of COLLECT_BLOCKS */
+};
+
+/* One process. Sites and threads here are places from its first on. */
+struct finish_process {
+	struct finishing *finishing;
+	size_t place;
+	const struct ledger_process *from;
+	struct ledger_member *member;
+	struct ledger_naming naming;
+	struct ledger_rows rows;
+	struct finish_counts counts;
+	size_t first_site;
+	uint32_t *row_sites;      /* by row: site's place in finishing, from 0 */
+	uint64_t *slot_threads;   /* by slot: thread id */
+	struct store_snap *snaps; /* by time, the end last */
+	uint32_t *snap_ticks;     /* parallel: its tick, or FINISH_NO_TICK */
+	size_t snap_count;
+	uint64_t peak_error; /* the peak was this much more at most */
+	uint64_t damage;
+};
+
+#define FINISH_NO_TICK UINT32_MAX
+
+/* A time of CLOCK_MONOTONIC in the session; 0 stays unknown. */
+uint64_t collect_finish_time(const struct finishing *finishing, uint64_t ns);
+
+/* finish_rows.c: sites, sizes and threads. */
+struct error *collect_finish_rows(struct finish_process *process) ERROR_MUST_CHECK;
+void collect_finish_counts_add(struct finish_counts *counts, const struct ledger_row *row);
+/* What is below 0 counts as damage, unless calls were under way, and is 0. */
+uint64_t collect_finish_clamp(struct finish_process *process, uint64_t value);
+
+/* finish_peak.c: after the rows, what they say of the peak where threads made it. */
+void collect_finish_peak(struct finish_process *process);
+
+/* finish_time.c: snapshots and series. */
+struct error *collect_finish_snaps(struct finish_process *process) ERROR_MUST_CHECK;
+struct error *collect_finish_series(struct finish_process *process) ERROR_MUST_CHECK;
+
+/* finish_blocks.c: cohorts and blocks. */
+struct error *collect_finish_blocks(struct finish_process *process) ERROR_MUST_CHECK;
+
+/* finish_stacks.c: modules, frames, lines, and the sites with their titles. */
+struct error *collect_finish_stacks(struct finishing *finishing) ERROR_MUST_CHECK;
+
+#endif

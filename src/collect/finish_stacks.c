@@ -1,0 +1,339 @@
+/* Modules, places in them, their names; stacks; and the sites with what they are named after. */
+#include "collect/finish_internal.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "symbols/title.h"
+#include "symbols/symbols.h"
+
+#define NO_NAME UINT32_MAX
+
+/* Where frames are, whatever is above or below them. */
+struct loc {
+	uint32_t module; /* place in stacks; 0 = none */
+	uint32_t flags;
+	uint64_t offset;
+	uint32_t named;  /* inline depth of its first frame that is no wrapper; NO_NAME */
+	bool is_runtime; /* of the C or C++ library */
+};
+
+struct placing {
+	struct finishing *finishing;
+	struct symbols *symbols;
+	struct symbols_module **modules; /* by place in stacks; NULL = nothing to look up */
+	VECTOR(struct loc) locs;         /* [0] is not used */
+	struct map_index loc_index;
+	uint32_t *frame_locs; /* by frame; 0 = cut */
+};
+
+struct loc_key {
+	const struct placing *placing;
+	struct loc loc;
+};
+
+/* How a frame was found does not make it another place. */
+static bool same_loc(void *context, uint32_t position)
+{
+	const struct loc_key *key = context;
+	const struct loc *is = &key->placing->locs.items[position];
+
+	return is->module == key->loc.module && is->offset == key->loc.offset &&
+	       !((is->flags ^ key->loc.flags) & STORE_LOC_EXACT);
+}
+
+static struct error *loc_of(struct placing *placing, const struct ledger_frame *frame,
+			    uint32_t *ret)
+{
+	struct loc_key key = {
+		.placing = placing,
+		.loc =
+			{
+				.module = frame->module,
+				.flags = (frame->flags & MGL_NODE_EXACT ? STORE_LOC_EXACT : 0) |
+					 (frame->flags & MGL_NODE_FP ? STORE_LOC_FP : 0),
+				.offset = frame->offset,
+			},
+	};
+	uint64_t hash = map_hash(key.loc.offset ^ map_hash((uint64_t)key.loc.module << 1 |
+							   (key.loc.flags & STORE_LOC_EXACT)));
+	uint32_t at = map_index_find(&placing->loc_index, hash, same_loc, &key);
+
+	if (at == MAP_NONE) {
+		at = (uint32_t)placing->locs.count;
+		TRY(vector_push(&placing->locs, key.loc));
+		TRY(map_index_add(&placing->loc_index, hash, at));
+	}
+	placing->locs.items[at].flags |= key.loc.flags;
+	*ret = at;
+	return NULL;
+}
+
+static struct error *place_frames(struct placing *placing)
+{
+	const struct ledger_stacks *stacks = &placing->finishing->stacks;
+
+	placing->frame_locs = calloc(stacks->frames.count, sizeof(*placing->frame_locs));
+	if (!placing->frame_locs)
+		return error_no_memory();
+	TRY(vector_push(&placing->locs, (struct loc){0}));
+	for (size_t i = 1; i < stacks->frames.count; i++)
+		if (!(stacks->frames.items[i].flags & MGL_NODE_CUT))
+			TRY(loc_of(placing, &stacks->frames.items[i], &placing->frame_locs[i]));
+	return NULL;
+}
+
+static bool has_symbols(const struct ledger_module *module)
+{
+	return !(module->flags & (MGL_MODULE_AGENT | MGL_MODULE_VDSO));
+}
+
+static struct error *find_symbols(struct placing *placing)
+{
+	const struct ledger_stacks *stacks = &placing->finishing->stacks;
+
+	placing->modules = calloc(stacks->modules.count, sizeof(*placing->modules));
+	if (!placing->modules)
+		return error_no_memory();
+	if (placing->finishing->options->no_symbols)
+		return NULL;
+	TRY(symbols_create(NULL, &placing->symbols));
+	for (size_t i = 1; i < placing->locs.count; i++) {
+		const struct loc *loc = &placing->locs.items[i];
+		const struct ledger_module *module = stacks->modules.items[loc->module];
+		struct symbols_module **known = &placing->modules[loc->module];
+
+		if (loc->module == 0 || !has_symbols(module))
+			continue;
+		/* Opening a library's debug information takes its time: not for nothing. */
+		if (!*known)
+			TRY(symbols_module_add(placing->symbols, module->path.bytes,
+					       module->build_id, module->build_id_bytes, known));
+		TRY(symbols_address_add(*known, loc->offset, loc->flags & STORE_LOC_EXACT));
+	}
+	return symbols_resolve(placing->symbols);
+}
+
+/* --- writing ------------------------------------------------------------------------ */
+
+static struct error *intern(struct placing *placing, const char *text, uint64_t *ret)
+{
+	return store_intern(placing->finishing->writer, text, text ? strlen(text) : 0, ret);
+}
+
+static const enum store_symbols levels[] = {
+	[SYMBOLS_PENDING] = STORE_SYMBOLS_PENDING, [SYMBOLS_NONE] = STORE_SYMBOLS_NONE,
+	[SYMBOLS_SYMTAB] = STORE_SYMBOLS_SYMTAB,   [SYMBOLS_LINES] = STORE_SYMBOLS_LINES,
+	[SYMBOLS_FULL] = STORE_SYMBOLS_FULL,
+};
+
+static struct error *set_verdict(struct placing *placing, size_t at, struct store_module *row)
+{
+	struct symbols_verdict verdict = {.level = SYMBOLS_NONE};
+
+	if (placing->modules[at])
+		verdict = symbols_module_verdict(placing->modules[at]);
+	else if (has_symbols(placing->finishing->stacks.modules.items[at]))
+		verdict.level = SYMBOLS_PENDING;
+	row->symbols = levels[verdict.level];
+	TRY(intern(placing, verdict.debug_file, &row->debug_file));
+	return intern(placing, verdict.reason, &row->reason);
+}
+
+static struct error *put_module(struct placing *placing, size_t at)
+{
+	struct store_writer *writer = placing->finishing->writer;
+	const struct ledger_module *module = placing->finishing->stacks.modules.items[at];
+	bool is_vdso = module->flags & MGL_MODULE_VDSO;
+	CLEANUP_STRBUF struct strbuf build_id = STRBUF_EMPTY;
+	struct store_module row = {
+		.id = at,
+		.kind = is_vdso ? STORE_MODULE_VDSO : STORE_MODULE_FILE,
+		.arch = {"x86_64", 6},
+	};
+
+	for (uint32_t i = 0; i < module->build_id_bytes; i++)
+		strbuf_printf(&build_id, "%02x", module->build_id[i]);
+	TRY(strbuf_result(&build_id));
+	row.build_id = (struct store_text){build_id.text, build_id.length};
+	if (module->path.length || !is_vdso)
+		TRY(store_intern(writer, module->path.bytes, module->path.length, &row.path));
+	else
+		TRY(intern(placing, "[vdso]", &row.path));
+	TRY(set_verdict(placing, at, &row));
+	return store_put(writer, &row);
+}
+
+/* The id of the module of what is in none. */
+static uint32_t nowhere(const struct placing *placing)
+{
+	return (uint32_t)placing->finishing->stacks.modules.count;
+}
+
+static struct error *put_modules(struct placing *placing)
+{
+	const struct ledger_stacks *stacks = &placing->finishing->stacks;
+	struct store_module row = {
+		.id = nowhere(placing),
+		.kind = STORE_MODULE_ANON,
+		.symbols = STORE_SYMBOLS_NONE,
+	};
+	bool needed = false;
+
+	for (size_t i = 1; i < stacks->modules.count; i++)
+		if (!(stacks->modules.items[i]->flags & MGL_MODULE_AGENT))
+			TRY(put_module(placing, i));
+	for (size_t i = 1; i < placing->locs.count; i++)
+		needed |= placing->locs.items[i].module == 0;
+	if (!needed)
+		return NULL;
+	TRY(intern(placing, "[anonymous]", &row.path));
+	return store_put(placing->finishing->writer, &row);
+}
+
+static struct error *put_lines(struct placing *placing, size_t at)
+{
+	struct loc *loc = &placing->locs.items[at];
+	const struct collect_finish_options *options = placing->finishing->options;
+	const struct symbols_frame *frames = NULL;
+	size_t count = 0;
+
+	loc->named = NO_NAME;
+	if (placing->modules[loc->module])
+		frames = symbols_frames(placing->modules[loc->module], loc->offset,
+					loc->flags & STORE_LOC_EXACT, &count);
+	if (count == 0)
+		loc->named = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct symbols_frame *frame = &frames[i];
+		struct store_line row = {
+			.loc = at,
+			.depth = i,
+			.line = frame->line ? frame->line : STORE_UNKNOWN,
+			.col = frame->column ? frame->column : STORE_UNKNOWN,
+		};
+
+		TRY(intern(placing, frame->function, &row.function));
+		TRY(intern(placing, frame->file, &row.file));
+		TRY(store_put(placing->finishing->writer, &row));
+		if (loc->named == NO_NAME &&
+		    !(frame->function &&
+		      symbols_title_is_wrapper(frame->function, options->alloc_fns,
+					       options->alloc_fn_count)))
+			loc->named = (uint32_t)i;
+	}
+	return NULL;
+}
+
+static struct error *put_locs(struct placing *placing)
+{
+	const struct ledger_stacks *stacks = &placing->finishing->stacks;
+
+	for (size_t i = 1; i < placing->locs.count; i++) {
+		struct loc *loc = &placing->locs.items[i];
+
+		TRY(store_put(placing->finishing->writer,
+			      &((struct store_loc){
+				      .id = i,
+				      .module = loc->module ? loc->module : nowhere(placing),
+				      .offset = loc->offset,
+				      .flags = loc->flags,
+			      })));
+		if (loc->module)
+			loc->is_runtime = symbols_title_is_runtime(
+				stacks->modules.items[loc->module]->path.bytes);
+		TRY(put_lines(placing, i));
+	}
+	for (size_t i = 1; i < stacks->frames.count; i++)
+		TRY(store_put(placing->finishing->writer,
+			      &((struct store_stack){
+				      .id = i,
+				      .parent = stacks->frames.items[i].parent,
+				      .loc = placing->frame_locs[i],
+			      })));
+	return NULL;
+}
+
+static void find_title(const struct placing *placing, uint32_t innermost, struct store_site *site)
+{
+	const struct ledger_frame *frames = placing->finishing->stacks.frames.items;
+	uint32_t library = 0, first = 0;
+
+	site->title_depth = STORE_UNKNOWN;
+	for (uint32_t frame = innermost; frame; frame = frames[frame].parent) {
+		uint32_t at = placing->frame_locs[frame];
+		const struct loc *loc = &placing->locs.items[at];
+
+		if (at == 0)
+			continue;
+		first = first ? first : at;
+		if (loc->named == NO_NAME)
+			continue;
+		library = library ? library : at;
+		if (!loc->is_runtime) {
+			site->title = at;
+			site->title_depth = loc->named;
+			return;
+		}
+	}
+	site->title = library ? library : first;
+	if (site->title)
+		site->title_depth = library ? placing->locs.items[library].named : 0;
+}
+
+static uint64_t live(uint64_t in, uint64_t out) { return (int64_t)(in - out) < 0 ? 0 : in - out; }
+
+static uint64_t positive(uint64_t value) { return (int64_t)value < 0 ? 0 : value; }
+
+static struct error *put_sites(struct placing *placing)
+{
+	struct finishing *finishing = placing->finishing;
+
+	for (size_t i = 0; i < finishing->sites.count; i++) {
+		const struct finish_site *site = &finishing->sites.items[i];
+		const struct finish_counts *counts = &site->counts;
+		struct store_site row = {
+			.id = i + 1,
+			.process = ledger_reader_process(finishing->reader, site->process)->serial,
+			.stack = site->frame,
+			.api = site->api,
+			.allocs = counts->allocs,
+			.frees = counts->frees,
+			.alloc_bytes = counts->bytes_in,
+			.live_blocks = live(counts->allocs, counts->frees),
+			.live_bytes = live(counts->bytes_in, counts->bytes_out),
+			.temporary = counts->temporaries,
+			.peak_blocks = positive(counts->peak_blocks),
+			.peak_bytes = positive(counts->peak_bytes),
+			.lifetime_allocs = counts->lifetime,
+			.realloc_moved = counts->moved,
+			.foreign_frees = counts->foreign_frees,
+		};
+
+		find_title(placing, site->frame, &row);
+		TRY(store_put(finishing->writer, &row));
+	}
+	return NULL;
+}
+
+static struct error *put_all(struct placing *placing)
+{
+	TRY(place_frames(placing));
+	TRY(find_symbols(placing));
+	TRY(put_modules(placing));
+	TRY(put_locs(placing));
+	return put_sites(placing);
+}
+
+struct error *collect_finish_stacks(struct finishing *finishing)
+{
+	struct placing placing = {.finishing = finishing};
+	struct error *error = put_all(&placing);
+
+	symbols_free(placing.symbols);
+	free(placing.modules);
+	free(placing.frame_locs);
+	vector_free(&placing.locs);
+	map_index_free(&placing.loc_index);
+	return error;
+}

@@ -1,0 +1,365 @@
+#include "collect/snapshot.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "collect/resident.h"
+#include "collect/session.h"
+#include "collect/snapshot_internal.h"
+#include "ledger/reader.h"
+
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
+
+#define FIRST_INTERVAL_NS UINT64_C(10000000)
+#define WORK_SHARE        50
+#define FIRST_THIN_SHIFT  12
+
+struct collect_snapshots {
+	int fd;
+	char *name;
+	uint32_t max_snapshots;
+	uint64_t max_changes;
+	struct ledger_reader *reader;
+	uint64_t reader_bytes; /* of the file that were taken when it was opened */
+	VECTOR(struct snapshot_subject *) subjects; /* in the order they were met */
+	struct map_u64 by_serial;
+	uint32_t tick;
+	uint64_t interval_ns;
+	uint64_t due_ns;
+	unsigned int thin_shift; /* changes below live >> this are left out; 0 = none are */
+	bool ended;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_snapshots,
+				       uint64_t max_changes, struct collect_snapshots **ret)
+{
+	struct collect_snapshots *snapshots = calloc(1, sizeof(*snapshots));
+
+	if (!snapshots)
+		return error_no_memory();
+	snapshots->fd = fd;
+	snapshots->name = strdup(name);
+	snapshots->max_snapshots = max_snapshots ? max_snapshots : COLLECT_SNAPSHOTS;
+	snapshots->max_changes = max_changes ? max_changes : COLLECT_CHANGES;
+	snapshots->interval_ns = FIRST_INTERVAL_NS;
+	snapshots->due_ns = now_ns() + FIRST_INTERVAL_NS;
+	*ret = snapshots;
+	if (snapshots->name)
+		return NULL;
+	collect_snapshots_free(snapshots);
+	return error_no_memory();
+}
+
+static void forget_process(struct snapshot_subject *subject)
+{
+	if (subject->directory >= 0)
+		close(subject->directory);
+	subject->directory = -1;
+	/* What it said last is in its history; what it holds at its end is in its ledger. */
+	vector_free(&subject->rows);
+	map_u64_free(&subject->row_at);
+}
+
+void collect_snapshots_free(struct collect_snapshots *snapshots)
+{
+	if (!snapshots)
+		return;
+	for (size_t i = 0; i < snapshots->subjects.count; i++) {
+		struct snapshot_subject *subject = snapshots->subjects.items[i];
+
+		forget_process(subject);
+		vector_free(&subject->history.snaps);
+		vector_free(&subject->history.changes);
+		free(subject);
+	}
+	vector_free(&snapshots->subjects);
+	map_u64_free(&snapshots->by_serial);
+	ledger_reader_close(snapshots->reader);
+	free(snapshots->name);
+	free(snapshots);
+}
+
+static struct snapshot_subject *find_subject(const struct collect_snapshots *snapshots,
+					     uint32_t serial)
+{
+	const uint64_t *at = map_u64_find(&snapshots->by_serial, serial);
+
+	return at ? snapshots->subjects.items[*at] : NULL;
+}
+
+const struct collect_history *collect_snapshots_of(const struct collect_snapshots *snapshots,
+						   uint32_t serial)
+{
+	const struct snapshot_subject *subject = find_subject(snapshots, serial);
+
+	return subject ? &subject->history : NULL;
+}
+
+static struct error *add_subject(struct collect_snapshots *snapshots,
+				 const struct ledger_process *process)
+{
+	struct snapshot_subject *subject = calloc(1, sizeof(*subject));
+
+	if (!subject)
+		return error_no_memory();
+	subject->history.serial = process->serial;
+	subject->history.rss_peak = COLLECT_UNKNOWN;
+	subject->pid = process->pid;
+	subject->directory = collect_resident_open(process->pid, process->starttime);
+
+	struct error *error = vector_push(&snapshots->subjects, subject);
+
+	if (error) {
+		forget_process(subject);
+		free(subject);
+		return error;
+	}
+	return map_u64_set(&snapshots->by_serial, process->serial, snapshots->subjects.count - 1);
+}
+
+/* New processes; and those before them with the same pid are what an exec ended. */
+static struct error *add_subjects(struct collect_snapshots *snapshots)
+{
+	size_t count = ledger_reader_process_count(snapshots->reader);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ledger_process *process = ledger_reader_process(snapshots->reader, i);
+
+		if (find_subject(snapshots, process->serial))
+			continue;
+		for (size_t j = 0; j < snapshots->subjects.count; j++)
+			if (snapshots->subjects.items[j]->pid == process->pid)
+				forget_process(snapshots->subjects.items[j]);
+		TRY(add_subject(snapshots, process));
+	}
+	return NULL;
+}
+
+/* The reader knows what was in the file when it was opened: units taken since are open to
+ * a new one alone. */
+static struct error *refresh_reader(struct collect_snapshots *snapshots)
+{
+	uint64_t used;
+
+	TRY(collect_session_used(snapshots->fd, snapshots->name, &used));
+	if (snapshots->reader && used == snapshots->reader_bytes)
+		return NULL;
+	ledger_reader_close(snapshots->reader);
+	snapshots->reader = NULL;
+	TRY(ledger_reader_open_fd(snapshots->fd, snapshots->name, &snapshots->reader));
+	snapshots->reader_bytes = used;
+	return add_subjects(snapshots);
+}
+
+static struct error *row_of(struct snapshot_subject *subject, uint32_t ref,
+			    struct snapshot_row **ret)
+{
+	const uint64_t *at = map_u64_find(&subject->row_at, ref);
+
+	if (!at) {
+		TRY(vector_push(&subject->rows, (struct snapshot_row){0}));
+		TRY(map_u64_set(&subject->row_at, ref, subject->rows.count - 1));
+		*ret = &subject->rows.items[subject->rows.count - 1];
+	} else {
+		*ret = &subject->rows.items[*at];
+	}
+	return NULL;
+}
+
+struct looking {
+	struct collect_snapshots *snapshots;
+	struct snapshot_subject *subject;
+};
+
+/* Sums wrap rather than overflow: what a damaged ledger adds up to is nobody's truth. */
+static void add_sums(struct snapshot_subject *subject, const struct snapshot_row *before,
+		     const struct snapshot_row *after)
+{
+	struct collect_snap *sums = &subject->sums;
+
+	sums->live_blocks += (uint64_t)after->live_blocks - (uint64_t)before->live_blocks;
+	sums->live_bytes += (uint64_t)after->live_bytes - (uint64_t)before->live_bytes;
+	sums->allocs += after->allocs - before->allocs;
+	sums->frees += after->frees - before->frees;
+}
+
+static struct error *see_row(void *context, const struct ledger_glance_row *seen)
+{
+	struct looking *looking = context;
+	struct collect_snapshots *snapshots = looking->snapshots;
+	struct snapshot_subject *subject = looking->subject;
+	struct snapshot_row *row;
+
+	TRY(row_of(subject, seen->ref, &row));
+	if (row->allocs == seen->allocs && row->frees == seen->frees)
+		return NULL;
+	struct snapshot_row before = *row;
+
+	row->allocs = seen->allocs;
+	row->frees = seen->frees;
+	row->live_blocks = (int64_t)(seen->allocs - seen->frees);
+	row->live_bytes = (int64_t)(seen->bytes_in - seen->bytes_out);
+	add_sums(subject, &before, row);
+	if (collect_snapshot_is_small(row->said_bytes, row->live_bytes, subject->sums.live_bytes,
+				      snapshots->thin_shift)) {
+		subject->history.left_out++;
+		return NULL;
+	}
+	row->said_bytes = row->live_bytes;
+	return vector_push(&subject->history.changes, ((struct collect_change){
+							      .tick = snapshots->tick,
+							      .row = seen->ref,
+							      .live_blocks = row->live_blocks,
+							      .live_bytes = row->live_bytes,
+							      .allocs = row->allocs,
+						      }));
+}
+
+/* place: in the reader's processes. */
+static struct error *look_at(struct collect_snapshots *snapshots, size_t place,
+			     struct snapshot_subject *subject, bool *stale)
+{
+	struct looking looking = {.snapshots = snapshots, .subject = subject};
+	struct collect_snap snap = {.tick = snapshots->tick, .ns = now_ns()};
+	struct ledger_glance glance;
+
+	if (!collect_resident_read(subject->directory, &snap.resident)) {
+		forget_process(subject);
+		return NULL;
+	}
+	TRY(ledger_rows_glance(snapshots->reader, place, see_row, &looking, &glance));
+	*stale |= glance.stale;
+	if (snap.resident.peak != COLLECT_UNKNOWN)
+		subject->history.rss_peak = snap.resident.peak;
+	snap.live_blocks = subject->sums.live_blocks;
+	snap.live_bytes = subject->sums.live_bytes;
+	snap.allocs = subject->sums.allocs;
+	snap.frees = subject->sums.frees;
+	snap.mapped = glance.mapped_bytes;
+	return vector_push(&subject->history.snaps, snap);
+}
+
+static bool is_due(const struct collect_snapshots *snapshots,
+		   const struct snapshot_subject *subject)
+{
+	const struct collect_history *history = &subject->history;
+
+	return subject->directory >= 0 &&
+	       (history->snaps.count == 0 ||
+		history->snaps.items[history->snaps.count - 1].tick != snapshots->tick);
+}
+
+static struct error *look(struct collect_snapshots *snapshots, bool *stale)
+{
+	TRY(refresh_reader(snapshots));
+	for (size_t i = 0; i < ledger_reader_process_count(snapshots->reader); i++) {
+		uint32_t serial = ledger_reader_process(snapshots->reader, i)->serial;
+		struct snapshot_subject *subject = find_subject(snapshots, serial);
+
+		if (subject && is_due(snapshots, subject))
+			TRY(look_at(snapshots, i, subject, stale));
+	}
+	return NULL;
+}
+
+static uint64_t count_changes(const struct collect_snapshots *snapshots)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < snapshots->subjects.count; i++)
+		count += snapshots->subjects.items[i]->history.changes.count;
+	return count;
+}
+
+static bool was_taken(const struct collect_snapshots *snapshots)
+{
+	for (size_t i = snapshots->subjects.count; i--;) {
+		const struct collect_history *history = &snapshots->subjects.items[i]->history;
+		size_t count = history->snaps.count;
+
+		if (count && history->snaps.items[count - 1].tick == snapshots->tick)
+			return true;
+	}
+	return false;
+}
+
+static struct error *halve(struct collect_snapshots *snapshots)
+{
+	for (size_t i = 0; i < snapshots->subjects.count; i++)
+		TRY(collect_snapshot_halve(snapshots->subjects.items[i]));
+	snapshots->tick = (snapshots->tick + 1) / 2;
+	snapshots->interval_ns *= 2;
+	return NULL;
+}
+
+static struct error *thin(struct collect_snapshots *snapshots)
+{
+	unsigned int shift = snapshots->thin_shift ? snapshots->thin_shift : FIRST_THIN_SHIFT + 1;
+
+	/* To three quarters, so that it is not done again at the next. */
+	while (shift > 1 && count_changes(snapshots) > snapshots->max_changes / 4 * 3) {
+		shift--;
+		for (size_t i = 0; i < snapshots->subjects.count; i++)
+			TRY(collect_snapshot_thin(snapshots->subjects.items[i], shift));
+	}
+	snapshots->thin_shift = shift;
+	return NULL;
+}
+
+struct error *collect_snapshots_take(struct collect_snapshots *snapshots)
+{
+	bool stale = false;
+
+	TRY(look(snapshots, &stale));
+	if (stale)
+		snapshots->reader_bytes = 0;
+	if (!was_taken(snapshots))
+		return NULL;
+	snapshots->tick++;
+	if (snapshots->tick >= snapshots->max_snapshots)
+		TRY(halve(snapshots));
+	if (count_changes(snapshots) > snapshots->max_changes)
+		return thin(snapshots);
+	return NULL;
+}
+
+int collect_snapshots_wait(const struct collect_snapshots *snapshots)
+{
+	uint64_t now = now_ns();
+
+	if (snapshots->ended)
+		return -1;
+	if (now >= snapshots->due_ns)
+		return 0;
+	return (int)((snapshots->due_ns - now + 999999) / 1000000);
+}
+
+void collect_snapshots_tick(struct collect_snapshots *snapshots)
+{
+	uint64_t start = now_ns();
+
+	if (snapshots->ended || start < snapshots->due_ns)
+		return;
+	CLEANUP_ERROR struct error *error = collect_snapshots_take(snapshots);
+
+	if (error) {
+		log_warn("no more snapshots: %s", error->message);
+		snapshots->ended = true;
+		return;
+	}
+	uint64_t end = now_ns();
+	uint64_t rest = (end - start) * WORK_SHARE;
+
+	snapshots->due_ns = start + snapshots->interval_ns;
+	if (snapshots->due_ns < end + rest)
+		snapshots->due_ns = end + rest;
+}

@@ -1,0 +1,42 @@
+/* The inside of snapshots, shared by snapshot*.c alone. */
+#ifndef MALLOGRAPH_COLLECT_SNAPSHOT_INTERNAL_H
+#define MALLOGRAPH_COLLECT_SNAPSHOT_INTERNAL_H
+
+#include "base/map.h"
+#include "collect/snapshot.h"
+
+/* A row: as last seen, and what its last change said. */
+struct snapshot_row {
+	uint64_t allocs;
+	uint64_t frees;
+	int64_t live_blocks;
+	int64_t live_bytes;
+	int64_t said_bytes;
+};
+
+/* A process that is looked at. */
+struct snapshot_subject {
+	struct collect_history history;
+	pid_t pid;
+	int directory; /* /proc/PID; -1 = it has ended */
+	VECTOR(struct snapshot_row) rows;
+	struct map_u64 row_at;    /* ref: place in rows */
+	struct collect_snap sums; /* over all rows, as last seen */
+};
+
+/* Two ticks become one. */
+struct error *collect_snapshot_halve(struct snapshot_subject *subject) ERROR_MUST_CHECK;
+/* Leaves out changes of less than live >> shift, until they add up. */
+struct error *collect_snapshot_thin(struct snapshot_subject *subject,
+				    unsigned int shift) ERROR_MUST_CHECK;
+
+/* Whether a change is small beside what lives; shift 0 = none is. */
+static inline bool collect_snapshot_is_small(int64_t from, int64_t to, uint64_t live,
+					     unsigned int shift)
+{
+	int64_t change = (int64_t)((uint64_t)to - (uint64_t)from);
+
+	return shift && (change < 0 ? -(uint64_t)change : (uint64_t)change) < live >> shift;
+}
+
+#endif

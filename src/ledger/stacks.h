@@ -1,0 +1,54 @@
+/*
+ * Canonical stacks. The same stack may stand in a session more than once: two threads
+ * made its nodes at the same time, its library was unloaded and came back elsewhere, or
+ * it was mapped at another address in another process. Here modules are equal by path and
+ * build-id, frames by parent, module and offset. Frames of the agent are left out.
+ *
+ * Owner: the caller, by the _deinit() of each; texts are the reader's, which must outlive
+ * both. A frame's place is more than its parent's.
+ */
+#ifndef MALLOGRAPH_LEDGER_STACKS_H
+#define MALLOGRAPH_LEDGER_STACKS_H
+
+#include "base/map.h"
+#include "base/vector.h"
+#include "ledger/reader.h"
+
+/* A frame below its parent's; [0] of the array stands for "no frame". */
+struct ledger_frame {
+	uint32_t parent; /* place of the outer frame; 0 = outermost */
+	uint32_t module; /* place; 0 = none, and offset is the address itself */
+	uint64_t offset; /* pc as captured − load bias */
+	uint32_t flags;  /* MGL_NODE_EXACT, _FP, _CUT */
+	uint32_t depth;  /* frames from here to the outermost */
+};
+
+struct ledger_stacks {
+	struct ledger_reader *reader;
+	VECTOR(struct ledger_frame) frames;
+	VECTOR(const struct ledger_module *) modules; /* the first met; [0] is NULL */
+	struct map_index frame_index;
+	struct map_index module_index;
+};
+
+/* One process's share: what its own names mean in the whole. */
+struct ledger_naming {
+	struct ledger_stacks *stacks;
+	size_t process;
+	uint32_t *modules;    /* by the process's index: place in the whole */
+	struct map_u64 nodes; /* ref: place of its frame */
+	uint64_t damage;      /* stacks that make no sense */
+};
+
+struct error *ledger_stacks_init(struct ledger_stacks *stacks,
+				 struct ledger_reader *reader) ERROR_MUST_CHECK;
+void ledger_stacks_deinit(struct ledger_stacks *stacks);
+
+struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks,
+				 size_t process) ERROR_MUST_CHECK;
+void ledger_naming_deinit(struct ledger_naming *naming);
+/* The frame of a node and, through it, of its whole stack; 0 for ref 0. */
+struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref,
+				  uint32_t *ret) ERROR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,100 @@
+#include "store/store_internal.h"
+
+#include <string.h>
+
+struct store_query {
+	struct store_reader *reader;
+	sqlite3_stmt *statement;
+	struct error *error;
+};
+
+static struct error *refuse(struct store_reader *reader, int code)
+{
+	switch (code) {
+	case SQLITE_ERROR:
+	case SQLITE_AUTH:
+	case SQLITE_TOOBIG:
+	case SQLITE_RANGE:
+	case SQLITE_MISMATCH:
+	case SQLITE_READONLY:
+		return error_create(ERROR_USAGE, "%s", sqlite3_errmsg(reader->db));
+	default:
+		return store_read_failure(reader->db, reader->path);
+	}
+}
+
+static bool is_blank(const char *sql) { return sql[strspn(sql, " \t\r\n;")] == '\0'; }
+
+struct error *store_query_open(struct store_reader *reader, const char *sql,
+			       struct store_query **ret)
+{
+	CLEANUP_FREE struct store_query *query = calloc(1, sizeof(*query));
+	const char *rest = "";
+
+	if (!query)
+		return error_no_memory();
+	int code = sqlite3_prepare_v2(reader->db, sql, -1, &query->statement, &rest);
+
+	if (code != SQLITE_OK)
+		return refuse(reader, code);
+	if (!query->statement)
+		return error_create(ERROR_USAGE, "an empty question");
+	if (!sqlite3_stmt_readonly(query->statement) || !is_blank(rest)) {
+		sqlite3_finalize(query->statement);
+		return error_create(ERROR_USAGE, "one statement that reads, please");
+	}
+	query->reader = reader;
+	*ret = STEAL(query);
+	return NULL;
+}
+
+unsigned int store_query_columns(const struct store_query *query)
+{
+	return (unsigned int)sqlite3_column_count(query->statement);
+}
+
+const char *store_query_name(const struct store_query *query, unsigned int column)
+{
+	const char *name = sqlite3_column_name(query->statement, (int)column);
+
+	return name ? name : "";
+}
+
+bool store_query_next(struct store_query *query)
+{
+	if (query->error)
+		return false;
+	int code = sqlite3_step(query->statement);
+
+	if (code == SQLITE_ROW)
+		return true;
+	if (code != SQLITE_DONE)
+		query->error = refuse(query->reader, code & 0xff);
+	return false;
+}
+
+struct store_text store_query_text(const struct store_query *query, unsigned int column)
+{
+	const char *bytes = (const char *)sqlite3_column_text(query->statement, (int)column);
+
+	return (struct store_text){
+		.bytes = bytes,
+		.length = (size_t)sqlite3_column_bytes(query->statement, (int)column),
+	};
+}
+
+bool store_query_is_number(const struct store_query *query, unsigned int column)
+{
+	int type = sqlite3_column_type(query->statement, (int)column);
+
+	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
+struct error *store_query_close(struct store_query *query)
+{
+	struct error *error = query->error;
+
+	sqlite3_finalize(query->statement);
+	free(query);
+	return error;
+}

@@ -1,0 +1,66 @@
+/*
+ * What the parts of the symbolizer share: its objects, and a round, in which reader
+ * processes work through the modules that have something to be read.
+ *
+ * Owner: symbols_free() ends all of it. A round's readers are forked from this process, so
+ * they have the modules and addresses at hand and are told nothing; each takes the next
+ * module by the round's shared counter. A reader that dies costs the module it was at one
+ * attempt: the next leaves debug information alone, a third is not made.
+ */
+#ifndef MALLOGRAPH_SYMBOLS_INTERNAL_H
+#define MALLOGRAPH_SYMBOLS_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/map.h"
+#include "base/vector.h"
+#include "symbols/image.h"
+
+struct symbols_address {
+	uint64_t pc;    /* to look up */
+	uint32_t first; /* place of its frames */
+	uint32_t count;
+	bool is_done;
+};
+
+struct symbols_module {
+	struct symbols *owner;
+	char *path;
+	struct symbols_build_id build_id;
+	VECTOR(struct symbols_address) addresses; /* by pc, each once, when resolved */
+	bool is_dirty;                            /* something was added since */
+	symbols_frame_list frames;
+	unsigned failures; /* readers that died of it */
+	char *failure;     /* how the first did */
+	struct symbols_verdict verdict;
+};
+
+struct symbols {
+	struct symbols_options options;
+	VECTOR(struct symbols_module *) modules;
+	VECTOR(char *) strings; /* of frames and verdicts, each once */
+	struct map_index string_index;
+};
+
+struct symbols_round {
+	struct symbols *symbols;
+	VECTOR(struct symbols_module *) modules;
+	_Atomic uint32_t *next; /* shared with the readers */
+	unsigned progress;      /* modules finished, or failed at */
+};
+
+/* A copy that lives as long as the symbolizer. */
+struct error *symbols_intern(struct symbols *symbols, const char *bytes, size_t length,
+			     const char **ret) ERROR_MUST_CHECK;
+
+/* Start readers and take in what they say until the last is done. Modules may be pending
+ * still; each round brings at least one of them further. */
+struct error *symbols_round_run(struct symbols_round *round) ERROR_MUST_CHECK;
+
+/* The life of a reader process. */
+_Noreturn void symbols_reader_run(const struct symbols_round *round, int fd);
+
+/* How a reader leaves when memory is short. */
+#define SYMBOLS_READER_NO_MEMORY 3
+
+#endif

@@ -1,0 +1,134 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "symbols/internal.h"
+#include "symbols/wire.h"
+
+#define LOG_DOMAIN "symbols"
+#include "base/log.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#define IS_SANITIZED 1 /* wants terabytes of address space, and standard error for itself */
+#else
+#define IS_SANITIZED 0
+#endif
+
+/* libdw and libiberty exit() where memory is short; the handlers and buffers are those of
+ * the process we were forked from. */
+static void leave(void) { _exit(SYMBOLS_READER_NO_MEMORY); }
+
+static void limit(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	const struct rlimit no_core = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &no_core);
+	if (pages > 0 && page > 0 && !IS_SANITIZED) {
+		rlim_t half = (rlim_t)pages / 2 * (rlim_t)page;
+		const struct rlimit data = {half, half};
+
+		setrlimit(RLIMIT_DATA, &data);
+	}
+	/* Rather this process than the one being recorded. */
+	CLEANUP_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, "1000", 4) < 0)
+		log_debug("oom_score_adj: %s", strerror(errno));
+}
+
+/* None of the parent's descriptors: it may wait for one to be closed by everybody. */
+static void isolate(int fd)
+{
+	int null = open("/dev/null", O_RDWR);
+	bool quiet = !log_enabled(LOG_DOMAIN, LOG_DEBUG) && !IS_SANITIZED;
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    (quiet && dup2(null, STDERR_FILENO) < 0))
+		_exit(1);
+	/* Past the standard three the pipe alone, at 3. */
+	if (fd != 3 && dup2(fd, 3) < 0)
+		_exit(1);
+	close_range(4, ~0u, 0);
+}
+
+static void reset_signals(void)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		sigaction(number, &action, NULL);
+	/* From the keyboard: what to do about those is the parent's to say. */
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGQUIT, &action, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static struct error *read_addresses(const struct symbols_module *module,
+				    struct symbols_image *image, struct symbols_wire *wire)
+{
+	symbols_frame_list frames = VECTOR_EMPTY;
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < module->addresses.count && !error; i++) {
+		const struct symbols_address *address = &module->addresses.items[i];
+
+		if (address->is_done)
+			continue;
+		frames.count = 0;
+		error = symbols_image_frames(image, address->pc, &frames);
+		if (!error)
+			error = symbols_wire_frames(wire, (uint32_t)i, frames.items, frames.count);
+	}
+	vector_free(&frames);
+	return error;
+}
+
+static struct error *read_module(const struct symbols_module *module, struct symbols_wire *wire)
+{
+	const struct symbols_image_request request = {
+		.options = &module->owner->options,
+		.path = module->path,
+		.build_id = module->build_id,
+		.names_only = module->failures > 0,
+	};
+	struct symbols_image *image;
+
+	TRY(symbols_image_open(&request, &image));
+
+	struct symbols_verdict verdict = symbols_image_verdict(image);
+	struct error *error = symbols_wire_verdict(wire, &verdict);
+
+	if (!error)
+		error = read_addresses(module, image, wire);
+	if (!error)
+		error = symbols_wire_end(wire);
+	symbols_image_close(image);
+	return error;
+}
+
+_Noreturn void symbols_reader_run(const struct symbols_round *round, int fd)
+{
+	struct symbols_wire wire = {.fd = 3, .buffer = STRBUF_EMPTY};
+	uint32_t place;
+
+	reset_signals();
+	isolate(fd);
+	limit();
+	if (atexit(leave) != 0)
+		_exit(1);
+	while ((place = atomic_fetch_add(round->next, 1)) < round->modules.count) {
+		struct error *error = symbols_wire_module(&wire, place);
+
+		if (!error)
+			error = read_module(round->modules.items[place], &wire);
+		if (error)
+			_exit(error->code == ERROR_NO_MEMORY ? SYMBOLS_READER_NO_MEMORY : 1);
+	}
+	_exit(0);
+}

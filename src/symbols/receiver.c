@@ -1,0 +1,190 @@
+#include "symbols/receiver.h"
+
+#include <string.h>
+
+#include "base/cursor.h"
+#include "symbols/wire.h"
+
+void symbols_receiver_init(struct symbols_receiver *receiver, struct symbols_round *round)
+{
+	*receiver = (struct symbols_receiver){
+		.round = round,
+		.input = STRBUF_EMPTY,
+		.module = SYMBOLS_NO_MODULE,
+	};
+}
+
+void symbols_receiver_free(struct symbols_receiver *receiver)
+{
+	strbuf_free(&receiver->input);
+	vector_free(&receiver->strings);
+}
+
+/* One it never sent is none. */
+static const char *string_at(const struct symbols_receiver *receiver, uint32_t number)
+{
+	return number > 0 && number <= receiver->strings.count ? receiver->strings.items[number - 1]
+							       : NULL;
+}
+
+static struct error *take_frames(struct symbols_receiver *receiver, struct symbols_module *module,
+				 struct cursor *payload)
+{
+	uint32_t place = cursor_u32(payload);
+	size_t count = cursor_left(payload) / SYMBOLS_WIRE_FRAME;
+
+	if (payload->failed || place >= module->addresses.count ||
+	    module->addresses.items[place].is_done ||
+	    count * SYMBOLS_WIRE_FRAME != cursor_left(payload) ||
+	    module->frames.count + count > UINT32_MAX) {
+		receiver->is_garbled = true;
+		return NULL;
+	}
+	TRY(vector_reserve(&module->frames, count));
+
+	struct symbols_address *address = &module->addresses.items[place];
+
+	address->first = (uint32_t)module->frames.count;
+	address->count = (uint32_t)count;
+	address->is_done = true;
+	for (size_t i = 0; i < count; i++) {
+		struct symbols_frame *frame = &module->frames.items[module->frames.count++];
+
+		frame->function = string_at(receiver, cursor_u32(payload));
+		frame->file = string_at(receiver, cursor_u32(payload));
+		frame->line = cursor_u32(payload);
+		frame->column = cursor_u32(payload);
+		frame->inlined = cursor_u8(payload) != 0;
+	}
+	return NULL;
+}
+
+static void take_verdict(struct symbols_receiver *receiver, struct symbols_module *module,
+			 struct cursor *payload)
+{
+	uint8_t level = cursor_u8(payload);
+
+	module->verdict.reason = string_at(receiver, cursor_u32(payload));
+	module->verdict.debug_file = string_at(receiver, cursor_u32(payload));
+	module->verdict.level = level;
+	if (payload->failed || level < SYMBOLS_NONE || level > SYMBOLS_FULL) {
+		module->verdict.level = SYMBOLS_NONE;
+		receiver->is_garbled = true;
+	}
+}
+
+static struct error *take_string(struct symbols_receiver *receiver, struct cursor *payload)
+{
+	size_t length = cursor_left(payload);
+	const char *text;
+
+	TRY(symbols_intern(receiver->round->symbols, cursor_bytes(payload, length), length, &text));
+	return vector_push(&receiver->strings, text);
+}
+
+/* What a reader that died at a module says of it, put before what the next one says. */
+static struct error *explain_failure(struct symbols *symbols, struct symbols_module *module)
+{
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	if (!module->failure)
+		return NULL;
+	strbuf_append(&text, module->failure);
+	if (module->verdict.reason)
+		strbuf_printf(&text, "; %s", module->verdict.reason);
+	TRY(strbuf_result(&text));
+	return symbols_intern(symbols, text.text, text.length, &module->verdict.reason);
+}
+
+struct error *symbols_receiver_finish_module(struct symbols_receiver *receiver)
+{
+	struct symbols_module *module = receiver->round->modules.items[receiver->module];
+
+	for (size_t i = 0; i < module->addresses.count; i++)
+		module->addresses.items[i].is_done = true;
+	module->is_dirty = false;
+	receiver->round->progress++;
+	receiver->module = SYMBOLS_NO_MODULE;
+	return explain_failure(receiver->round->symbols, module);
+}
+
+static void start_module(struct symbols_receiver *receiver, struct cursor *payload)
+{
+	uint32_t place = cursor_u32(payload);
+
+	receiver->strings.count = 0;
+	if (payload->failed || place >= receiver->round->modules.count ||
+	    receiver->module != SYMBOLS_NO_MODULE ||
+	    !receiver->round->modules.items[place]->is_dirty)
+		receiver->is_garbled = true;
+	else
+		receiver->module = place;
+}
+
+static struct error *take_record(struct symbols_receiver *receiver, uint8_t kind,
+				 struct cursor payload)
+{
+	struct symbols_module *module = receiver->module != SYMBOLS_NO_MODULE
+						? receiver->round->modules.items[receiver->module]
+						: NULL;
+
+	if (kind == SYMBOLS_WIRE_MODULE) {
+		start_module(receiver, &payload);
+		return NULL;
+	}
+	switch (module ? kind : 0) {
+	case SYMBOLS_WIRE_STRING:
+		return take_string(receiver, &payload);
+	case SYMBOLS_WIRE_VERDICT:
+		take_verdict(receiver, module, &payload);
+		return NULL;
+	case SYMBOLS_WIRE_FRAMES:
+		return take_frames(receiver, module, &payload);
+	case SYMBOLS_WIRE_END:
+		if (module->verdict.level != SYMBOLS_PENDING)
+			return symbols_receiver_finish_module(receiver);
+		break;
+	default:
+		break;
+	}
+	receiver->is_garbled = true;
+	return NULL;
+}
+
+/* Every whole record that has come. */
+static struct error *take_records(struct symbols_receiver *receiver)
+{
+	struct cursor input = cursor_over(receiver->input.text, receiver->input.length);
+
+	while (cursor_left(&input) >= SYMBOLS_WIRE_HEAD && !receiver->is_garbled) {
+		size_t start = input.at;
+		uint32_t bytes = cursor_u32(&input);
+		uint8_t kind = cursor_u8(&input);
+
+		if (bytes > SYMBOLS_WIRE_STRING_MAX) {
+			receiver->is_garbled = true;
+		} else if (bytes > cursor_left(&input)) {
+			cursor_seek(&input, start);
+			break;
+		} else {
+			const void *payload = cursor_bytes(&input, bytes);
+
+			TRY(take_record(receiver, kind, cursor_over(payload, bytes)));
+		}
+	}
+	size_t left = cursor_left(&input);
+
+	memmove(receiver->input.text, receiver->input.text + input.at, left);
+	receiver->input.length = left;
+	return NULL;
+}
+
+struct error *symbols_receiver_take(struct symbols_receiver *receiver, const void *bytes,
+				    size_t count)
+{
+	if (receiver->is_garbled)
+		return NULL;
+	strbuf_append_bytes(&receiver->input, bytes, count);
+	TRY(strbuf_result(&receiver->input));
+	return take_records(receiver);
+}

@@ -1,0 +1,227 @@
+#include <inttypes.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "symbols/receiver.h"
+
+#define STALL_MS    60000u
+#define MAX_READERS 8u
+
+/* A reader costs its start; below so many addresses another one does not pay. */
+#define ADDRESSES_A_READER 500u
+
+struct reader {
+	pid_t pid;
+	int fd; /* −1 = it is done */
+	struct symbols_receiver receiver;
+	int64_t silent_since;
+	bool is_stalled;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct error *reader_start(struct symbols_round *round, struct reader *reader)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return error_create_system(errno, NULL, "cannot make a pipe");
+	reader->pid = fork();
+	if (reader->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+		symbols_reader_run(round, fds[1]);
+	}
+	int saved = errno;
+
+	close(fds[1]);
+	if (reader->pid < 0) {
+		close(fds[0]);
+		return error_create_system(saved, NULL, "cannot start a process to read symbols");
+	}
+	reader->fd = fds[0];
+	reader->silent_since = now_ms();
+	return NULL;
+}
+
+static void note_failure(struct symbols_module *module, const struct reader *reader, int status)
+{
+	const char *what = module->failures > 0 ? "its symbols" : "its debug information";
+	char *text = NULL;
+	int length;
+
+	if (reader->is_stalled)
+		length = asprintf(&text, "reading %s took too long", what);
+	else if (WIFSIGNALED(status))
+		length = asprintf(&text, "reading %s crashed (signal %d)", what, WTERMSIG(status));
+	else if (WIFEXITED(status) && WEXITSTATUS(status) == SYMBOLS_READER_NO_MEMORY)
+		length = asprintf(&text, "reading %s took more memory than there is", what);
+	else
+		length = asprintf(&text, "reading %s failed", what);
+	module->failures++;
+	if (length < 0)
+		return;
+	free(module->failure);
+	module->failure = text;
+}
+
+static struct error *reader_end(struct symbols_round *round, struct reader *reader)
+{
+	int status = 0;
+
+	if (reader->is_stalled || reader->receiver.is_garbled)
+		kill(reader->pid, SIGKILL);
+	close(reader->fd);
+	reader->fd = -1;
+	while (waitpid(reader->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (reader->receiver.module == SYMBOLS_NO_MODULE)
+		return NULL;
+
+	struct symbols_module *module = round->modules.items[reader->receiver.module];
+
+	note_failure(module, reader, status);
+	round->progress++;
+	if (module->failures < 2)
+		return NULL;
+	module->verdict = (struct symbols_verdict){.level = SYMBOLS_NONE};
+	return symbols_receiver_finish_module(&reader->receiver);
+}
+
+static struct error *reader_hear(struct symbols_round *round, struct reader *reader)
+{
+	char bytes[1 << 16];
+	ssize_t n = read(reader->fd, bytes, sizeof(bytes));
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return NULL;
+	if (n <= 0)
+		return reader_end(round, reader);
+	reader->silent_since = now_ms();
+	TRY(symbols_receiver_take(&reader->receiver, bytes, (size_t)n));
+	return reader->receiver.is_garbled ? reader_end(round, reader) : NULL;
+}
+
+static struct error *hear_all(struct symbols_round *round, struct reader *readers, unsigned count)
+{
+	unsigned stall_ms =
+		round->symbols->options.stall_ms ? round->symbols->options.stall_ms : STALL_MS;
+
+	for (;;) {
+		struct pollfd polled[MAX_READERS];
+		int64_t now = now_ms(), wait = INT32_MAX;
+		bool any = false;
+
+		for (unsigned i = 0; i < count; i++) {
+			polled[i] = (struct pollfd){.fd = readers[i].fd, .events = POLLIN};
+			if (readers[i].fd < 0)
+				continue;
+			int64_t left = readers[i].silent_since + stall_ms - now;
+
+			any = true;
+			wait = left < wait ? left : wait;
+		}
+		if (!any)
+			return NULL;
+		if (poll(polled, count, wait > 0 ? (int)wait : 0) < 0 && errno != EINTR)
+			return error_create_system(errno, NULL, "cannot wait for symbols");
+		now = now_ms();
+		for (unsigned i = 0; i < count; i++) {
+			if (readers[i].fd < 0)
+				continue;
+			if (polled[i].revents) {
+				TRY(reader_hear(round, &readers[i]));
+			} else if (now - readers[i].silent_since >= stall_ms) {
+				readers[i].is_stalled = true;
+				TRY(reader_end(round, &readers[i]));
+			}
+		}
+	}
+}
+
+static unsigned readers_wanted(const struct symbols_round *round)
+{
+	unsigned wanted = round->symbols->options.workers;
+
+	if (!wanted) {
+		long processors = sysconf(_SC_NPROCESSORS_ONLN);
+		size_t addresses = 0;
+
+		for (size_t i = 0; i < round->modules.count; i++)
+			addresses += round->modules.items[i]->addresses.count;
+		wanted = processors > 0 ? (unsigned)processors : 1;
+		if (wanted > addresses / ADDRESSES_A_READER + 1)
+			wanted = (unsigned)(addresses / ADDRESSES_A_READER + 1);
+	}
+	if (wanted > round->modules.count)
+		wanted = (unsigned)round->modules.count;
+	return wanted < MAX_READERS ? wanted : MAX_READERS;
+}
+
+static struct error *run_readers(struct symbols_round *round, struct reader *readers,
+				 unsigned *ret_count)
+{
+	unsigned wanted = readers_wanted(round);
+
+	while (*ret_count < wanted) {
+		struct error *error = reader_start(round, &readers[*ret_count]);
+
+		/* One is enough to go on. */
+		if (error && *ret_count == 0)
+			return error;
+		if (error) {
+			error_free(error);
+			break;
+		}
+		(*ret_count)++;
+	}
+	return hear_all(round, readers, *ret_count);
+}
+
+struct error *symbols_round_run(struct symbols_round *round)
+{
+	struct reader readers[MAX_READERS];
+	unsigned count = 0;
+
+	round->progress = 0;
+	for (unsigned i = 0; i < MAX_READERS; i++) {
+		readers[i] = (struct reader){.fd = -1};
+		symbols_receiver_init(&readers[i].receiver, round);
+	}
+	round->next = mmap(NULL, sizeof(*round->next), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (round->next == MAP_FAILED)
+		return error_no_memory();
+	atomic_store(round->next, 0);
+
+	struct error *error = run_readers(round, readers, &count);
+
+	for (unsigned i = 0; i < count; i++) {
+		if (readers[i].fd >= 0) {
+			kill(readers[i].pid, SIGKILL);
+			close(readers[i].fd);
+			while (waitpid(readers[i].pid, NULL, 0) < 0 && errno == EINTR)
+				;
+		}
+		symbols_receiver_free(&readers[i].receiver);
+	}
+	munmap(round->next, sizeof(*round->next));
+	if (!error && round->progress == 0)
+		error = error_create(ERROR_SYSTEM,
+				     "the processes that read symbols ended before they began");
+	return error;
+}

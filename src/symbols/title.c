@@ -1,0 +1,141 @@
+#include "symbols/title.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$'; }
+
+/* Past an operator's name, which may be made of brackets: "operator()", "operator<<". */
+static const char *skip_operator(const char *at)
+{
+	at += strlen("operator");
+	if (starts_with(at, "()"))
+		return at + 2;
+	while (*at && strchr("<>=!+-*/%^&|~,[]", *at))
+		at++;
+	return at;
+}
+
+/* Past a pair of brackets and what is between them. */
+static const char *skip_brackets(const char *at)
+{
+	unsigned int depth = 0;
+
+	for (; *at; at++) {
+		if (strchr("<([{", *at))
+			depth++;
+		else if (strchr(">)]}", *at) && !(*at == '>' && at[-1] == '-') && --depth == 0)
+			return at + 1;
+	}
+	return at;
+}
+
+/*
+ * The qualified name alone: "void std::vector<int>::push_back(int const&) const" is
+ * "std::vector::push_back". A return type ends at the last space outside brackets before
+ * the parameters; a name that begins with a bracket (Rust's "<T as Trait>::f") keeps it.
+ */
+void symbols_title_plain(const char *function, struct strbuf *name)
+{
+	const char *at = function;
+
+	while (*at) {
+		bool begins_word = at == function || !is_word(at[-1]);
+
+		if (begins_word && starts_with(at, "operator") && !is_word(at[8])) {
+			const char *end = skip_operator(at);
+
+			strbuf_append_bytes(name, at, (size_t)(end - at));
+			/* "operator new(unsigned long)", "operator bool()" */
+			at = end;
+			if (*at == ' ') {
+				size_t length = strcspn(at, "([<");
+
+				strbuf_append_bytes(name, at, length);
+				at += length;
+			}
+		} else if (*at == ' ') {
+			if (strcmp(at, " const") == 0)
+				return;
+			strbuf_clear(name);
+			at++;
+		} else if (starts_with(at, "(anonymous namespace)") ||
+			   (*at == '<' && at != function) || *at == '[' || *at == '{') {
+			at = skip_brackets(at);
+		} else if (*at == '<') {
+			const char *end = skip_brackets(at);
+
+			strbuf_append_bytes(name, at, (size_t)(end - at));
+			at = end;
+		} else if (*at == '(') {
+			return;
+		} else {
+			strbuf_append_char(name, *at++);
+		}
+	}
+}
+
+static const char *last_part(const char *name)
+{
+	const char *part = name;
+
+	for (const char *at = strstr(name, "::"); at; at = strstr(part, "::"))
+		part = at + 2;
+	return part;
+}
+
+static bool is_wrapper_name(const char *name)
+{
+	static const char *const prefixes[] = {
+		"operator new", "std::",   "__gnu_cxx::", "alloc::", "<alloc::", "<std::",
+		"PyMem_",       "_PyMem_", "__rust_",     "__rdl_",  "__rg_",
+	};
+	static const char *const parts[] = {
+		"*alloc*", "*strdup*", "*strndup*", "*wcsdup*", "*memdup*",
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (starts_with(name, prefixes[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (fnmatch(parts[i], last_part(name), FNM_CASEFOLD) == 0)
+			return true;
+	return false;
+}
+
+bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
+			      size_t pattern_count)
+{
+	CLEANUP_STRBUF struct strbuf buffer = STRBUF_EMPTY;
+
+	symbols_title_plain(function, &buffer);
+	const char *name = buffer.text && !buffer.failed ? buffer.text : function;
+
+	for (size_t i = 0; i < pattern_count; i++)
+		if (fnmatch(patterns[i], function, 0) == 0 || fnmatch(patterns[i], name, 0) == 0)
+			return true;
+	return is_wrapper_name(name);
+}
+
+bool symbols_title_is_runtime(const char *path)
+{
+	static const char *const names[] = {
+		"libc.so*",      "libc-2.*",    "libstdc++.so*", "libc++.so*",
+		"libc++abi.so*", "libgcc_s*",   "ld-linux*",     "ld-2.*",
+		"ld.so*",        "libpthread*", "libdl.so*",     "libdl-2.*",
+	};
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (fnmatch(names[i], name, 0) == 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,459 @@
+"""Where debug information comes from, and what is refused."""
+
+import os
+import shutil
+import socket
+
+import pytest
+
+from symbols_help import SOURCES, build_id, instructions, need, run, symbolize, symbols_of
+
+SOURCE = """\
+#include <stdlib.h>
+#include <stdio.h>
+int table[64];
+static __attribute__((noinline)) void *hidden(int n)
+{
+	return malloc(n + table[n & 63]);
+}
+__attribute__((noinline, visibility("default"))) void *shown(int n)
+{
+	return hidden(n + 1);
+}
+int main(int argc, char **argv)
+{
+	printf("%p\\n", shown(argc));
+	return 0;
+}
+"""
+
+
+class Program:
+    """A program of SOURCE, what addresses of it to ask for, and a debug directory."""
+
+    def __init__(self, directory, *flags, source=SOURCE):
+        self.directory = directory
+        self.root = directory / "root"
+        self.root.mkdir()
+        self.source = directory / "program.c"
+        self.source.write_text(source)
+        self.path = directory / "program"
+        run("gcc", "-g", "-O1", "-rdynamic", "-Wl,--build-id", *flags, self.source,
+            "-o", self.path, cwd=directory)
+        self.functions = {n: symbols_of(self.path, n)[0] for n in ("hidden", "shown", "main")}
+
+    def ask(self, build_id=None, path=None):
+        verdict, answers = symbolize(path or self.path, list(self.functions.values()), build_id,
+                                     [self.root])
+        return verdict, dict(zip(self.functions, answers))
+
+    def separate(self, to):
+        """The debug information to a file of its own, the program stripped."""
+        to.parent.mkdir(parents=True, exist_ok=True)
+        run("objcopy", "--only-keep-debug", self.path, to)
+        run("strip", self.path)
+        return to
+
+    def by_build_id(self, id=None):
+        id = id or build_id(self.path)
+        return self.root / ".build-id" / id[:2] / f"{id[2:]}.debug"
+
+
+@pytest.fixture
+def program(tmp_path):
+    return lambda *flags, **more: Program(tmp_path, *flags, **more)
+
+
+def expect_lines(answers, source):
+    for name, line in (("hidden", 5), ("shown", 9), ("main", 13)):
+        (frame,) = answers[name]
+        assert frame[0] == name and frame[1] == str(source) and frame[2] in (line, line + 1)
+
+
+def expect_exported_names(answers):
+    assert answers["hidden"] == []
+    assert answers["shown"] == [("shown", None, 0, 0, False)]
+
+
+def test_in_the_file_itself(program):
+    p = program()
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full"
+    assert verdict["reason"] is None and verdict["debug_file"] is None
+    expect_lines(answers, p.source)
+
+
+def test_a_separate_file_by_build_id(program):
+    """What this layer exists for: .build-id/da/72a2….debug, and no link beside the program."""
+    p = program()
+    debug = p.separate(p.by_build_id())
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full"
+    assert verdict["reason"] is None and verdict["debug_file"] == str(debug)
+    expect_lines(answers, p.source)
+
+
+def test_debug_directories_are_tried_in_order(program, tmp_path):
+    p = program()
+    p.separate(p.by_build_id())
+    id = build_id(p.path)
+    verdict, _ = symbolize(p.path, [0], id, [tmp_path / "nowhere", p.root])
+    assert verdict["level"] == "full"
+    verdict, _ = symbolize(p.path, [0], id, [tmp_path / "nowhere"])
+    assert verdict["level"] == "symtab"
+
+
+def test_stripped(program):
+    p = program()
+    run("strip", p.path)
+    id = build_id(p.path)
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "symtab"
+    assert id in verdict["reason"] and str(p.root) in verdict["reason"]
+    assert "exported" in verdict["reason"]
+    expect_exported_names(answers)
+
+
+def test_another_file_than_the_recorded_one(program):
+    p = program()
+    id = build_id(p.path)
+    recorded = f"{int(id[:2], 16) ^ 1:02x}{id[2:]}"
+    verdict, answers = p.ask(recorded)
+    assert verdict["level"] == "none"
+    assert recorded in verdict["reason"] and id in verdict["reason"]
+    assert set(map(len, answers.values())) == {0}
+
+
+def test_a_longer_or_shorter_build_id_is_another(program):
+    p = program()
+    for recorded in (build_id(p.path)[:-2], build_id(p.path) + "00"):
+        assert p.ask(recorded)[0]["level"] == "none"
+
+
+def test_the_debug_file_stands_for_a_file_that_is_gone(program):
+    p = program()
+    id = build_id(p.path)
+    debug = p.separate(p.by_build_id())
+    p.path.unlink()
+    for path in (p.path, f"{p.path} (deleted)"):
+        verdict, answers = p.ask(id, path)
+        assert verdict["level"] == "full" and verdict["debug_file"] == str(debug)
+        assert verdict["reason"]
+        expect_lines(answers, p.source)
+
+
+def test_a_debug_file_of_another_build(program, tmp_path):
+    p = program()
+    id = build_id(p.path)
+    run("gcc", "-g", "-O2", "-Wl,--build-id", p.source, "-o", tmp_path / "other")
+    run("strip", p.path)
+    p.by_build_id(id).parent.mkdir(parents=True)
+    run("objcopy", "--only-keep-debug", tmp_path / "other", p.by_build_id(id))
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "symtab"
+    assert f"{p.by_build_id(id)} (of another build-id)" in verdict["reason"]
+    expect_exported_names(answers)
+
+
+def test_a_debug_file_that_is_none(program):
+    p = program()
+    id = build_id(p.path)
+    run("strip", p.path)
+    p.by_build_id(id).parent.mkdir(parents=True)
+    p.by_build_id(id).write_text("what is this")
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "symtab" and "(not an ELF file)" in verdict["reason"]
+    expect_exported_names(answers)
+
+
+@pytest.mark.parametrize("place", ["beside", ".debug", "root"])
+def test_debuglink(program, place):
+    p = program("-Wl,--build-id=none")
+    debug = {"beside": p.directory, ".debug": p.directory / ".debug",
+             "root": p.root / str(p.directory).lstrip("/")}[place] / "program.dbg"
+    p.separate(debug)
+    run("objcopy", f"--add-gnu-debuglink={debug}", p.path)
+    verdict, answers = p.ask()
+    assert verdict["level"] == "full" and verdict["debug_file"] == str(debug)
+    expect_lines(answers, p.source)
+
+
+def test_a_separate_file_by_name(program):
+    """NAME.debug beside it, without a link: if the build-id proves it."""
+    p = program()
+    debug = p.separate(p.directory / "program.debug")
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full" and verdict["debug_file"] == str(debug)
+    expect_lines(answers, p.source)
+
+    run("gcc", "-g", "-O2", "-Wl,--build-id", p.source, "-o", p.directory / "other")
+    shutil.copy(p.directory / "other", debug)
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "symtab" and f"{debug} (of another build-id)" in verdict["reason"]
+
+
+def test_debuglink_of_a_program_behind_a_symbolic_link(program, tmp_path):
+    p = program("-Wl,--build-id=none")
+    debug = p.separate(p.directory / "program.dbg")
+    run("objcopy", f"--add-gnu-debuglink={debug}", p.path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "alias").symlink_to(p.path)
+    verdict, answers = p.ask(path=tmp_path / "bin" / "alias")
+    assert verdict["level"] == "full"
+    expect_lines(answers, p.source)
+
+
+def test_debuglink_with_another_crc(program):
+    p = program("-Wl,--build-id=none")
+    debug = p.separate(p.directory / "program.dbg")
+    run("objcopy", f"--add-gnu-debuglink={debug}", p.path)
+    with open(debug, "ab") as file:
+        file.write(b"\0")
+    verdict, answers = p.ask()
+    assert verdict["level"] == "symtab"
+    assert f"{debug} (its CRC is not the link's)" in verdict["reason"]
+    expect_exported_names(answers)
+
+
+def test_debuglink_with_the_build_id(program):
+    """The build-id is the stronger proof: tools that rewrite debug files forget the CRC."""
+    p = program()
+    debug = p.separate(p.directory / "program.dbg")
+    run("objcopy", f"--add-gnu-debuglink={debug}", p.path)
+    with open(debug, "ab") as file:
+        file.write(b"\0")
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full"
+    expect_lines(answers, p.source)
+
+
+def test_debuglink_that_leads_elsewhere(program, tmp_path):
+    """A link is a name, not a path."""
+    p = program("-Wl,--build-id=none")
+    (tmp_path / "sub").mkdir()
+    debug = p.separate(tmp_path / "sub" / "x.dbg")
+    run("objcopy", f"--add-gnu-debuglink={debug}", p.path)
+    (tmp_path / "x.dbg").unlink(missing_ok=True)
+    data = p.path.read_bytes()
+    assert data.count(b"x.dbg\0") == 1
+    for link in (b"/x.dbg", b"../x.d"):
+        p.path.write_bytes(data.replace(b"x.dbg\0", link[:6]))
+        assert p.ask()[0]["level"] == "symtab"
+
+
+def dwz(program, tmp_path):
+    """Two programs whose shared debug information dwz moved to a third file."""
+    need("dwz")
+    p = program()
+    debug = p.separate(p.by_build_id())
+    run("gcc", "-g", "-O1", "-rdynamic", "-Wl,--build-id", "-DOTHER", p.source,
+        "-o", tmp_path / "other")
+    common = p.root / ".dwz" / "common.debug"
+    common.parent.mkdir()
+    run("dwz", "-m", common, "-M", common, "--odr", debug, tmp_path / "other")
+    assert "gnu_debugaltlink" in run("readelf", "-SW", debug).stdout
+    return p, common
+
+
+def test_dwz(program, tmp_path):
+    p, _ = dwz(program, tmp_path)
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full" and verdict["reason"] is None
+    expect_lines(answers, p.source)
+
+
+def test_dwz_by_build_id(program, tmp_path):
+    p, common = dwz(program, tmp_path)
+    moved = p.by_build_id(build_id(common))
+    moved.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(common, moved)
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full" and verdict["reason"] is None
+    expect_lines(answers, p.source)
+
+
+def test_dwz_file_missing(program, tmp_path):
+    p, common = dwz(program, tmp_path)
+    common.unlink()
+    verdict, answers = p.ask(build_id(p.path))
+    assert str(common) in verdict["reason"] and "missing" in verdict["reason"]
+    # The symbol table names the functions; their lines need nothing shared.
+    assert {name: frames[0][0] for name, frames in answers.items()} == {n: n for n in answers}
+
+
+def test_dwz_file_of_another_build_id(program, tmp_path):
+    p, common = dwz(program, tmp_path)
+    data = bytearray(common.read_bytes())
+    id = bytes.fromhex(build_id(common))
+    data[data.index(id)] ^= 1
+    common.write_bytes(data)
+    verdict, answers = p.ask(build_id(p.path))
+    assert f"{common} (of another build-id)" in verdict["reason"] or \
+        f"{common}, which it shares names with, is of another build-id" in verdict["reason"]
+    assert {frames[0][0] for frames in answers.values()} <= {"hidden", "shown", "main"}
+
+
+def test_minidebuginfo(program, tmp_path):
+    need("xz")
+    p = program()
+    mini = tmp_path / "mini"
+    run("objcopy", "--only-keep-debug", p.path, mini)
+    run("strip", "--strip-debug", "--remove-section=.comment", mini)
+    run("xz", mini)
+    run("strip", p.path)
+    run("objcopy", f"--add-section=.gnu_debugdata={mini}.xz", p.path)
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "symtab" and "exported" not in verdict["reason"]
+    assert answers["hidden"] == [("hidden", None, 0, 0, False)]
+    assert answers["shown"] == [("shown", None, 0, 0, False)]
+
+
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_split_dwarf(program, version):
+    p = program("-gsplit-dwarf", f"-gdwarf-{version}")
+    dwo = list(p.directory.glob("*.dwo"))
+    assert len(dwo) == 1
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "full" and verdict["reason"] is None
+    expect_lines(answers, p.source)
+
+    dwo[0].unlink()
+    verdict, answers = p.ask(build_id(p.path))
+    assert verdict["level"] == "lines" and ".dwo" in verdict["reason"]
+    expect_lines(answers, p.source)
+
+
+@pytest.mark.parametrize("flags", [
+    ["-gz=zlib"], ["-no-pie"], ["-no-pie", "-Wl,-Ttext-segment=0x10000000"],
+    ["-shared", "-fPIC", "-Wl,-Ttext-segment=0x30000000"], ["-static"], ["-flto"],
+])
+def test_wherever_it_is_linked_to(program, flags):
+    p = program(*flags)
+    id = build_id(p.path)
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "full"
+    expect_lines(answers, p.source)
+    p.separate(p.by_build_id())
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "full"
+    expect_lines(answers, p.source)
+
+
+ASSEMBLY = """\
+	.text
+	.globl sized
+	.type sized, @function
+sized:	call malloc@plt
+	ret
+	.size sized, .-sized
+	.skip 16, 0x90
+bare:	call malloc@plt
+	ret
+.Llocal: ret
+	.globl next
+next:	ret
+	.section .text.other, "ax", @progbits
+	ret
+	.data
+	.globl datum
+	.type datum, @object
+datum:	.skip 64
+	.size datum, 1
+	.section .note.GNU-stack
+"""
+
+
+def assemble(tmp_path, *flags):
+    (tmp_path / "a.s").write_text(ASSEMBLY)
+    run("gcc", "-shared", *flags, tmp_path / "a.s", "-o", tmp_path / "a.so")
+    return tmp_path / "a.so", {n: symbols_of(tmp_path / "a.so", n)[0]
+                               for n in ("sized", "bare", "next", "datum")}
+
+
+def names(answers):
+    return [frames[0][0] if frames else None for frames in answers]
+
+
+def test_symbols_reach_as_far_as_their_size(tmp_path):
+    path, at = assemble(tmp_path)
+    verdict, answers = symbolize(path, [
+        at["sized"], at["sized"] + 5, at["sized"] + 6, f"{at['sized'] + 6:x}r", at["bare"] - 1,
+        at["bare"], at["next"] - 1, at["next"], at["datum"], at["datum"] + 32,
+    ])
+    assert verdict["level"] == "symtab"
+    assert names(answers) == [
+        "sized", "sized", None, "sized", None, "bare", "bare", "next", None, None]
+
+
+def test_in_a_stripped_file_no_name_goes_further_than_its_size(tmp_path):
+    path, at = assemble(tmp_path)
+    run("strip", path)
+    _, answers = symbolize(path, [at["sized"], at["sized"] + 6, at["bare"], at["next"]])
+    assert names(answers) == ["sized", None, None, None]
+
+
+def test_parts_of_functions_have_the_functions_name(tmp_path):
+    """.cold, .part.0 and the like, where only the symbol table tells."""
+    run("g++", "-std=c++17", "-O2", SOURCES / "templates.cpp", "-o", tmp_path / "p")
+    symbols = run("nm", tmp_path / "p").stdout
+    assert ".cold" in symbols
+    verdict, answers = symbolize(tmp_path / "p", instructions(tmp_path / "p"))
+    found = {frame[0] for frames in answers for frame in frames}
+    assert verdict["level"] == "symtab" and "main" in found
+    assert not [name for name in found if ".cold" in name or "[clone" in name]
+
+
+def test_assembly_with_lines(tmp_path):
+    path, at = assemble(tmp_path, "-Wa,-g")
+    verdict, answers = symbolize(path, [at["bare"], at["sized"]])
+    assert answers == [[("bare", str(tmp_path / "a.s"), 8, 0, False)],
+                       [("sized", str(tmp_path / "a.s"), 4, 0, False)]]
+    assert verdict["level"] in ("lines", "full")
+
+
+def test_no_functions_at_all(tmp_path):
+    (tmp_path / "d.c").write_text("int datum = 1;")
+    run("gcc", "-shared", "-nostdlib", tmp_path / "d.c", "-o", tmp_path / "d.so")
+    verdict, answers = symbolize(tmp_path / "d.so", [symbols_of(tmp_path / "d.so", "datum")[0]])
+    assert verdict["level"] == "none" and "no functions" in verdict["reason"]
+    assert answers == [[]]
+
+
+def test_debuginfod_is_not_asked(program):
+    p = program()
+    run("strip", p.path)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        verdict, _ = symbolize(p.path, [0x1000], build_id(p.path), [p.root],
+                               env={**os.environ, "DEBUGINFOD_URLS": url})
+        assert verdict["level"] == "symtab"
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_a_program_of_another_class_and_order(tmp_path):
+    """32-bit and big-endian files are read like any other."""
+    (tmp_path / "p.c").write_text("int shown(int n) { return n + 1; }")
+    if run("gcc", "-m32", "-shared", "-nostdlib", "-fPIC", "-g", tmp_path / "p.c", "-o", tmp_path / "p.so",
+           check=False).returncode:
+        pytest.skip("no 32-bit compiler")
+    at, _ = symbols_of(tmp_path / "p.so", "shown")
+    verdict, (frames,) = symbolize(tmp_path / "p.so", [at])
+    assert verdict["level"] == "full" and frames[0][0] == "shown" and frames[0][2] == 1
+
+
+def test_names_of_64_kib(program, tmp_path):
+    """In the symbol table and in the debug information."""
+    name = "n" * 65000
+    source = SOURCE.replace("shown(", f"{name}(")
+    (tmp_path / "p.c").write_text(source)
+    run("gcc", "-g", "-rdynamic", tmp_path / "p.c", "-o", tmp_path / "p")
+    at = [o for o in instructions(tmp_path / "p")]
+    for strip in (False, True):
+        if strip:
+            run("strip", tmp_path / "p")
+        _, answers = symbolize(tmp_path / "p", at)
+        assert name in {frame[0] for frames in answers for frame in frames}
