@@ -197,7 +197,9 @@ static struct error *read_segments(const struct image *image, struct collect_elf
 	if (has_loader)
 		ret->link = COLLECT_ELF_DYNAMIC;
 	else if (has_dynamic)
-		ret->link = has_dynamic_name(image, DT_SONAME, is_loader_name) ? COLLECT_ELF_LOADER : COLLECT_ELF_STATIC_PIE;
+		ret->link = has_dynamic_name(image, DT_SONAME, is_loader_name)
+				    ? COLLECT_ELF_LOADER
+				    : COLLECT_ELF_STATIC_PIE;
 	else
 		ret->link = COLLECT_ELF_STATIC;
 	return NULL;
