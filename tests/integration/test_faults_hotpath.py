@@ -72,6 +72,30 @@ def test_first_use_under_a_signal_storm(record, run_number):
     assert run.report.losses(process).get("early_calls", 0) < 50
 
 
+@pytest.mark.parametrize("threads", [2, 8])
+def test_every_thread_in_a_storm_of_its_own(record, threads):
+    run = record.run("thread_storm", threads, 100000)
+    sums = run.report.by_function(run.root)
+    keys = ("allocations", "frees", "allocated_bytes", "live_blocks", "live_bytes")
+    assert {key: sums["in_thread"][key] for key in keys} == run.said.only(keys)
+    if run.said["handled"]:
+        assert sums["in_handler"]["live_blocks"] == 0
+    assert run.root["unknown_frees"] == 0
+    assert set(run.report.losses(run.root)) <= {"nested_calls"}
+
+
+def test_loader_and_throws_and_allocations_at_once(record):
+    """No lock of the agent's is below the loader's, nor above: this ends, and nothing is lost."""
+    libraries = record.library("plugin_a"), record.library("plugin_b")
+    run = record.run("loader_lock", *libraries, 20000)
+    sums = run.report.by_function(run.root)
+    for name, numbers in run.said.rows("site"):
+        keys = ("allocations", "frees", "allocated_bytes")
+        assert [sums[name][key] for key in keys] == numbers, name
+    assert run.root["unknown_frees"] == 0
+    assert run.root["losses"] == []
+
+
 # --- stacks --------------------------------------------------------------------------
 
 
