@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/target.h"
+
 static const char *const names[ENVIRON_COUNT] = {
 	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=",
 	[ENVIRON_OUT] = "MALLOGRAPH_OUT=",
@@ -178,6 +180,21 @@ bool environ_differs(char *const envp[])
 	for (size_t i = 0; envp && envp[i]; i++) {
 		if (value_of(envp[i], ENVIRON_SESSION) || value_of(envp[i], ENVIRON_OUT))
 			return false;
+	}
+	return true;
+}
+
+bool environ_admits(char *const envp[])
+{
+	size_t n = count(envp), found = find_preload(envp, n);
+	const char *list = found < n ? value_of(envp[found], ENVIRON_PRELOAD) : "";
+
+	while (*list) {
+		size_t length = strcspn(list, ": ");
+
+		if (target_is_first_or_nothing(base_name(list, length)))
+			return false;
+		list += length + is_separator(list[length]);
 	}
 	return true;
 }

@@ -30,6 +30,8 @@ void environ_follow(void);
 /* Whether an environment with ours in it differs: not while nothing is followed, nor
  * where the program itself names a session. */
 bool environ_differs(char *const envp[]);
+/* Whether its LD_PRELOAD leaves the first place to us. */
+bool environ_admits(char *const envp[]);
 /* Bytes environ_inject() needs. */
 size_t environ_bytes(char *const envp[]);
 /* Builds envp (NULL = empty) with ours put back in, in memory. The strings of envp are

@@ -91,8 +91,7 @@ static bool has_loader(const struct elf *elf)
 	return got <= 0 || is_loader(name, strnlen(name, (size_t)got));
 }
 
-/* Sanitizers' runtimes that end a program in which they do not come first. */
-static bool is_first_or_nothing(const char *library)
+bool target_is_first_or_nothing(const char *library)
 {
 	return strncmp(library, "libasan.so", 10) == 0 || strncmp(library, "libtsan.so", 10) == 0 ||
 	       strncmp(library, "libhwasan.so", 12) == 0 ||
@@ -121,7 +120,7 @@ static bool needs_to_be_alone(const struct elf *elf)
 	for (long i = 0; i < n && dynamic[i].d_tag != DT_NULL; i++) {
 		if (dynamic[i].d_tag == DT_NEEDED &&
 		    read_at(elf->fd, name, sizeof(name) - 1, names + dynamic[i].d_un.d_val) > 0 &&
-		    is_first_or_nothing(name))
+		    target_is_first_or_nothing(name))
 			return true;
 	}
 	return false;

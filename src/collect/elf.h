@@ -33,6 +33,10 @@ struct collect_elf {
 	bool hidden_malloc;
 };
 
+/* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
+ * which it does not come first. */
+bool collect_elf_is_first_or_nothing(const char *name);
+
 /* ERROR_DAMAGED where the headers contradict the file. Everything after machine is set
  * for 64-bit little-endian files alone. */
 struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret) ERROR_MUST_CHECK;
