@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/target.h"
-
 static const char *const names[ENVIRON_COUNT] = {
 	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=",
 	[ENVIRON_OUT] = "MALLOGRAPH_OUT=",
@@ -184,6 +182,13 @@ bool environ_differs(char *const envp[])
 	return true;
 }
 
+bool environ_is_first_or_nothing(const char *library)
+{
+	return strncmp(library, "libasan.so", 10) == 0 || strncmp(library, "libtsan.so", 10) == 0 ||
+	       strncmp(library, "libhwasan.so", 12) == 0 ||
+	       strncmp(library, "libclang_rt.", 12) == 0;
+}
+
 bool environ_admits(char *const envp[])
 {
 	size_t n = count(envp), found = find_preload(envp, n);
@@ -192,7 +197,7 @@ bool environ_admits(char *const envp[])
 	while (*list) {
 		size_t length = strcspn(list, ": ");
 
-		if (target_is_first_or_nothing(base_name(list, length)))
+		if (environ_is_first_or_nothing(base_name(list, length)))
 			return false;
 		list += length + is_separator(list[length]);
 	}

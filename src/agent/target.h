@@ -19,10 +19,6 @@
 
 #define TARGET_ROOM 8192u
 
-/* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
- * which it does not come first. */
-bool target_is_first_or_nothing(const char *library);
-
 /* Whether a new program could open the file: not after a chroot, or with fewer rights. */
 bool target_reaches(const char *file);
 
