@@ -27,7 +27,7 @@ struct collect_elf {
 	bool little_endian;
 	uint16_t machine; /* EM_… */
 	enum collect_elf_link link;
-	char loader[256]; /* PT_INTERP; "" where there is none */
+	char loader[256];   /* PT_INTERP; "" where there is none */
 	bool must_be_first; /* needs a sanitizer's runtime that no agent may come before */
 	/* Has a malloc of its own that the loader cannot see: in .symtab alone. */
 	bool hidden_malloc;
