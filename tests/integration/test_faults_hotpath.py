@@ -112,6 +112,42 @@ def assert_rooted(functions):
     assert functions[-2:] == ["main", "_start"]
 
 
+MISALIGNED = """
+#include <stdlib.h>
+static void *call(void *function, size_t argument)
+{
+	void *result;
+
+	__asm__ volatile("mov %%rsp, %%rbx; and $-16, %%rsp; sub $8, %%rsp; call *%2; mov %%rbx, %%rsp"
+			 : "=a"(result), "+D"(argument)
+			 : "r"(function)
+			 : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
+	return result;
+}
+int main(void)
+{
+	for (size_t i = 0; i < 1000; i++) {
+		void *block = call((void *)malloc, i);
+
+		if (i % 2)
+			call((void *)free, (size_t)block);
+	}
+	return 0;
+}
+"""
+
+
+def test_a_stack_that_is_not_aligned(run, mallograph, cc, tmp_path):
+    """glibc's malloc does not mind, so some programs do not know."""
+    program = cc("misaligned", MISALIGNED, "-O1", "-fno-builtin", "-mno-red-zone")
+    if subprocess.run([program]).returncode:
+        pytest.skip("this C library minds")
+    assert run("-q", "-o", "a.mgl", program).returncode == 0
+    root = json.loads(subprocess.run([mallograph, "report", "--json", tmp_path / "a.mgl"],
+                                     check=True, capture_output=True).stdout)["processes"][0]
+    assert (root["allocations"], root["frees"], root["losses"]) == (1000, 500, [])
+
+
 GROWING = """
 #include <pthread.h>
 #include <stdlib.h>
