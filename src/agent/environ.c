@@ -182,6 +182,28 @@ bool environ_differs(char *const envp[])
 	return true;
 }
 
+bool environ_is_first_or_nothing(const char *library)
+{
+	return strncmp(library, "libasan.so", 10) == 0 || strncmp(library, "libtsan.so", 10) == 0 ||
+	       strncmp(library, "libhwasan.so", 12) == 0 ||
+	       strncmp(library, "libclang_rt.", 12) == 0;
+}
+
+bool environ_admits(char *const envp[])
+{
+	size_t n = count(envp), found = find_preload(envp, n);
+	const char *list = found < n ? value_of(envp[found], ENVIRON_PRELOAD) : "";
+
+	while (*list) {
+		size_t length = strcspn(list, ": ");
+
+		if (environ_is_first_or_nothing(base_name(list, length)))
+			return false;
+		list += length + is_separator(list[length]);
+	}
+	return true;
+}
+
 size_t environ_bytes(char *const envp[])
 {
 	size_t n = count(envp), i = find_preload(envp, n);

@@ -30,6 +30,11 @@ void environ_follow(void);
 /* Whether an environment with ours in it differs: not while nothing is followed, nor
  * where the program itself names a session. */
 bool environ_differs(char *const envp[]);
+/* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
+ * which it does not come first. */
+bool environ_is_first_or_nothing(const char *library);
+/* Whether its LD_PRELOAD leaves the first place to us. */
+bool environ_admits(char *const envp[]);
 /* Bytes environ_inject() needs. */
 size_t environ_bytes(char *const envp[]);
 /* Builds envp (NULL = empty) with ours put back in, in memory. The strings of envp are

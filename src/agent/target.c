@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/core.h"
+#include "agent/environ.h"
 #include "agent/seccomp.h"
 #include "agent/syscall.h"
 
@@ -91,14 +92,6 @@ static bool has_loader(const struct elf *elf)
 	return got <= 0 || is_loader(name, strnlen(name, (size_t)got));
 }
 
-/* Sanitizers' runtimes that end a program in which they do not come first. */
-static bool is_first_or_nothing(const char *library)
-{
-	return strncmp(library, "libasan.so", 10) == 0 || strncmp(library, "libtsan.so", 10) == 0 ||
-	       strncmp(library, "libhwasan.so", 12) == 0 ||
-	       strncmp(library, "libclang_rt.", 12) == 0;
-}
-
 static bool needs_to_be_alone(const struct elf *elf)
 {
 	Elf64_Dyn *dynamic = (Elf64_Dyn *)elf->room->head;
@@ -121,7 +114,7 @@ static bool needs_to_be_alone(const struct elf *elf)
 	for (long i = 0; i < n && dynamic[i].d_tag != DT_NULL; i++) {
 		if (dynamic[i].d_tag == DT_NEEDED &&
 		    read_at(elf->fd, name, sizeof(name) - 1, names + dynamic[i].d_un.d_val) > 0 &&
-		    is_first_or_nothing(name))
+		    environ_is_first_or_nothing(name))
 			return true;
 	}
 	return false;

@@ -153,8 +153,7 @@ static bool has_dynamic_name(const struct image *image, int64_t tag,
 
 static bool is_loader_name(const char *name) { return strncmp(name, "ld-linux-", 9) == 0; }
 
-/* Sanitizers' runtimes that end a program in which they do not come first. */
-static bool is_first_or_nothing(const char *name)
+bool collect_elf_is_first_or_nothing(const char *name)
 {
 	return strncmp(name, "libasan.so", 10) == 0 || strncmp(name, "libtsan.so", 10) == 0 ||
 	       strncmp(name, "libhwasan.so", 12) == 0 || strncmp(name, "libclang_rt.", 12) == 0;
@@ -197,7 +196,9 @@ static struct error *read_segments(const struct image *image, struct collect_elf
 	if (has_loader)
 		ret->link = COLLECT_ELF_DYNAMIC;
 	else if (has_dynamic)
-		ret->link = has_dynamic_name(image, DT_SONAME, is_loader_name) ? COLLECT_ELF_LOADER : COLLECT_ELF_STATIC_PIE;
+		ret->link = has_dynamic_name(image, DT_SONAME, is_loader_name)
+				    ? COLLECT_ELF_LOADER
+				    : COLLECT_ELF_STATIC_PIE;
 	else
 		ret->link = COLLECT_ELF_STATIC;
 	return NULL;
@@ -231,7 +232,7 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 	load_sections(&image);
 	TRY(read_segments(&image, ret));
 	ret->must_be_first = ret->link == COLLECT_ELF_DYNAMIC &&
-			     has_dynamic_name(&image, DT_NEEDED, is_first_or_nothing);
+			     has_dynamic_name(&image, DT_NEEDED, collect_elf_is_first_or_nothing);
 	ret->hidden_malloc = ret->link == COLLECT_ELF_DYNAMIC &&
 			     find_malloc(&image, SHT_DYNSYM) == NOT_THERE &&
 			     find_malloc(&image, SHT_SYMTAB) == DEFINED;

@@ -27,11 +27,15 @@ struct collect_elf {
 	bool little_endian;
 	uint16_t machine; /* EM_… */
 	enum collect_elf_link link;
-	char loader[256]; /* PT_INTERP; "" where there is none */
+	char loader[256];   /* PT_INTERP; "" where there is none */
 	bool must_be_first; /* needs a sanitizer's runtime that no agent may come before */
 	/* Has a malloc of its own that the loader cannot see: in .symtab alone. */
 	bool hidden_malloc;
 };
+
+/* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
+ * which it does not come first. */
+bool collect_elf_is_first_or_nothing(const char *name);
 
 /* ERROR_DAMAGED where the headers contradict the file. Everything after machine is set
  * for 64-bit little-endian files alone. */

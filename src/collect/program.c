@@ -156,7 +156,8 @@ static struct error *check_elf(const char *image, const struct collect_elf *elf)
 						 image, elf->loader),
 				    "Build it against glibc.");
 	if (elf->must_be_first)
-		return refuse(image, "its sanitizer must be the first library, and so must the agent",
+		return refuse(image,
+			      "its sanitizer must be the first library, and so must the agent",
 			      "Build it without -fsanitize.");
 	if (access(elf->loader, F_OK) != 0)
 		return error_remedy(error_create_system(errno, elf->loader,

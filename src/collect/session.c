@@ -48,6 +48,17 @@ struct error *collect_session_check_kernel(void)
 	return errnum ? error_create_system(errnum, NULL, "cannot populate memory") : NULL;
 }
 
+static struct error *size_failed(const struct collect_session *session)
+{
+	int errnum = errno;
+	struct error *error =
+		error_create_system(errnum, session->place.path, "cannot size the session file");
+
+	return errnum == EFBIG ? error_remedy(error, "Raise the limit on the size of files "
+						     "(ulimit -f unlimited).")
+			       : error;
+}
+
 /* As large as the file system and RLIMIT_FSIZE let a sparse file be. */
 static struct error *size_file(struct collect_session *session)
 {
@@ -57,8 +68,7 @@ static struct error *size_file(struct collect_session *session)
 		if (errno == EINTR)
 			continue;
 		if ((errno != EFBIG && errno != EINVAL) || bytes <= LEAST_FILE_BYTES)
-			return error_create_system(errno, session->place.path,
-						   "cannot size the session file");
+			return size_failed(session);
 		bytes /= 2;
 	}
 	session->file_bytes = bytes;

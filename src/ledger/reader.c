@@ -7,6 +7,9 @@
 /* 8 TiB: far past any ledger, and what bounds the walk of a file system without holes. */
 #define MAX_UNITS (UINT64_C(1) << 22)
 
+/* What a live ledger may grow by while it is read: 4 GiB. */
+#define SPARE_UNITS UINT64_C(2048)
+
 #define MIN_GRANULE_SHIFT 3u
 #define MAX_GRANULE_SHIFT 16u
 
@@ -117,14 +120,14 @@ static bool extent_read(const struct reader_file *file, uint64_t unit, uint64_t 
 	       ret->granule_shift <= MAX_GRANULE_SHIFT;
 }
 
-static struct error *walk_extents(struct ledger_reader *reader, uint64_t units,
-				  struct map_u64 *by_serial)
+struct error *
+ledger_extents_walk(const struct ledger_reader *reader, uint64_t units,
+		    struct error *(*add)(void *to, const struct reader_extent *extent), void *to)
 {
 	const struct reader_file *file = &reader->file;
 	uint64_t data;
 
 	for (uint64_t unit = 1; unit < units;) {
-		struct reader_process *process;
 		struct reader_extent extent;
 		uint64_t start = unit << MGL_UNIT_SHIFT;
 
@@ -140,11 +143,35 @@ static struct error *walk_extents(struct ledger_reader *reader, uint64_t units,
 			unit++;
 			continue;
 		}
-		TRY(process_of(reader, by_serial, extent.process, &process));
-		TRY(vector_push(&process->extents, extent));
+		TRY(add(to, &extent));
 		unit += extent.units;
 	}
 	return NULL;
+}
+
+uint64_t ledger_units_taken(const struct ledger_reader *reader)
+{
+	const struct mgl_session *header = (const struct mgl_session *)reader->file.map;
+	uint64_t mapped = reader->file.map_bytes >> MGL_UNIT_SHIFT;
+	uint64_t taken = header ? READ_ATOMIC(header->next_unit) : 0;
+
+	return taken < mapped ? taken : mapped;
+}
+
+struct opening {
+	struct ledger_reader *reader;
+	struct map_u64 by_serial;
+	uint64_t units;
+};
+
+static struct error *add_extent(void *to, const struct reader_extent *extent)
+{
+	struct opening *opening = to;
+	struct reader_process *process;
+
+	TRY(process_of(opening->reader, &opening->by_serial, extent->process, &process));
+	process->walked = opening->units;
+	return vector_push(&process->extents, *extent);
 }
 
 static int compare_serials(const void *a, const void *b)
@@ -184,16 +211,15 @@ static struct error *load_processes(struct ledger_reader *reader)
 
 static struct error *load(struct ledger_reader *reader, int fd, const char *name)
 {
-	struct map_u64 by_serial = {0};
-	uint64_t units = 0;
+	struct opening opening = {.reader = reader};
 
 	TRY(ledger_file_open(&reader->file, fd, name));
-	TRY(load_session(reader, &units));
-	TRY(ledger_file_map(&reader->file, units << MGL_UNIT_SHIFT));
+	TRY(load_session(reader, &opening.units));
+	TRY(ledger_file_map(&reader->file, (opening.units + SPARE_UNITS) << MGL_UNIT_SHIFT));
 
-	struct error *error = walk_extents(reader, units, &by_serial);
+	struct error *error = ledger_extents_walk(reader, opening.units, add_extent, &opening);
 
-	map_u64_free(&by_serial);
+	map_u64_free(&opening.by_serial);
 	if (error)
 		return error;
 	TRY(load_processes(reader));

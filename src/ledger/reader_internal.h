@@ -1,8 +1,9 @@
 /*
  * The reader's inside, shared by reader*.c alone.
  *
- * The file is mapped once, read-only, as far as units were taken. No address in the
- * mapping is touched before ledger_unit_at() has found its page to be in the file.
+ * The file is mapped once, read-only, as far as units were taken and then some, since a
+ * live ledger grows while it is read. No address in the mapping is touched before
+ * ledger_unit_at() has found its page to be in the file.
  */
 #ifndef MALLOGRAPH_LEDGER_READER_INTERNAL_H
 #define MALLOGRAPH_LEDGER_READER_INTERNAL_H
@@ -45,6 +46,7 @@ struct reader_process {
 	const struct mgl_process *header; /* in the mapping */
 	struct reader_unit *records;      /* record space */
 	uint32_t record_units;
+	uint64_t walked; /* units of the file that were taken when extents were last looked for */
 	uint64_t text_left; /* bytes of text it may still make the reader copy */
 	bool no_memory;     /* a text was left out for want of it */
 	VECTOR(struct reader_extent) extents;
@@ -65,6 +67,7 @@ struct reader_file {
 struct ledger_reader {
 	struct reader_file file;
 	struct ledger_session session;
+	uint32_t vain_walks; /* looks for new extents although no unit was taken */
 	VECTOR(struct reader_process) processes;
 };
 
@@ -82,6 +85,15 @@ const void *ledger_unit_at(struct reader_file *file, struct reader_unit *unit, u
 			   uint64_t bytes, bool zeros);
 /* Bytes of the unit that are in the file. */
 uint64_t ledger_unit_data(const struct reader_file *file, uint32_t unit);
+
+/* reader.c */
+/* Calls add for every extent of units [1, units) until it returns an error. */
+struct error *ledger_extents_walk(const struct ledger_reader *reader, uint64_t units,
+				  struct error *(*add)(void *to,
+						       const struct reader_extent *extent),
+				  void *to) ERROR_MUST_CHECK;
+/* Units taken by now, as far as the file is mapped. */
+uint64_t ledger_units_taken(const struct ledger_reader *reader);
 
 /* reader_process.c */
 struct error *ledger_process_load(struct ledger_reader *reader,

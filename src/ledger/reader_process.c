@@ -6,6 +6,8 @@
 #define MAX_PATH_BYTES 4096u
 #define MAX_ARGV_BYTES (UINT32_C(2) << 20)
 
+#define VAIN_WALKS 16u
+
 static const struct ledger_text no_text = {"", 0};
 
 void ledger_process_damage(struct reader_process *process, const char *note)
@@ -15,12 +17,83 @@ void ledger_process_damage(struct reader_process *process, const char *note)
 		process->info.damage_note = note;
 }
 
+static void place_extent(struct reader_process *process, const struct reader_extent *extent)
+{
+	struct reader_unit *first = &process->records[extent->first_unit];
+	bool taken = false;
+
+	for (uint32_t j = 0; j < extent->units; j++)
+		taken |= first[j].unit != 0;
+	if (taken) {
+		ledger_process_damage(process, "two extents at one place");
+		return;
+	}
+	for (uint32_t j = 0; j < extent->units; j++) {
+		first[j].unit = extent->unit + j;
+		first[j].left = extent->units - j;
+	}
+}
+
+/* An extent that was taken since the file was opened. */
+static struct error *add_later(void *to, const struct reader_extent *extent)
+{
+	struct reader_process *process = to;
+	uint32_t stop = extent->first_unit + extent->units;
+
+	if (extent->process != process->info.serial)
+		return NULL;
+	for (size_t i = 0; i < process->extents.count; i++)
+		if (process->extents.items[i].unit == extent->unit)
+			return NULL;
+	TRY(vector_push(&process->extents, *extent));
+	if (extent->kind != MGL_EXTENT_RECORDS)
+		return NULL;
+	if (stop > process->record_units) {
+		struct reader_unit *grown =
+			realloc(process->records, stop * sizeof(*process->records));
+
+		if (!grown)
+			return error_no_memory();
+		memset(grown + process->record_units, 0,
+		       (stop - process->record_units) * sizeof(*grown));
+		process->records = grown;
+		process->record_units = stop;
+	}
+	process->text_left += (uint64_t)extent->units << MGL_UNIT_SHIFT;
+	place_extent(process, extent);
+	return NULL;
+}
+
+/* The process may have grown since. Where no unit was taken, the file is searched again a few
+ * times in all, for an extent whose taker had not written its header yet. */
+static void look_again(struct ledger_reader *reader, struct reader_process *process)
+{
+	uint64_t taken = ledger_units_taken(reader);
+
+	if (taken == process->walked && ++reader->vain_walks > VAIN_WALKS)
+		return;
+	process->walked = taken;
+
+	CLEANUP_ERROR struct error *error = ledger_extents_walk(reader, taken, add_later, process);
+
+	process->no_memory |= error != NULL;
+}
+
+static bool unit_is_known(const struct reader_process *process, uint32_t unit)
+{
+	return unit < process->record_units && process->records[unit].unit != 0;
+}
+
 const void *ledger_record_at(struct ledger_reader *reader, struct reader_process *process,
 			     uint32_t ref, uint64_t bytes)
 {
 	uint32_t unit = ref >> MGL_REF_UNIT_SHIFT;
 
-	if (ref == 0 || unit >= process->record_units)
+	if (ref == 0 || unit >= MGL_MAX_RECORD_UNITS)
+		return NULL;
+	if (!unit_is_known(process, unit))
+		look_again(reader, process);
+	if (!unit_is_known(process, unit))
 		return NULL;
 	return ledger_unit_at(&reader->file, &process->records[unit],
 			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes, true);
@@ -91,19 +164,7 @@ static struct error *map_records(struct reader_process *process)
 
 		if (extent->kind != MGL_EXTENT_RECORDS || extent->first_unit + extent->units > stop)
 			continue;
-		struct reader_unit *first = &process->records[extent->first_unit];
-		bool taken = false;
-
-		for (uint32_t j = 0; j < extent->units; j++)
-			taken |= first[j].unit != 0;
-		if (taken) {
-			ledger_process_damage(process, "two extents at one place");
-			continue;
-		}
-		for (uint32_t j = 0; j < extent->units; j++) {
-			first[j].unit = extent->unit + j;
-			first[j].left = extent->units - j;
-		}
+		place_extent(process, extent);
 	}
 	return NULL;
 }

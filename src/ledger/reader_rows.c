@@ -54,6 +54,21 @@ const struct ledger_row *ledger_rows_find(const struct ledger_rows *rows, uint32
 	return place && *place ? &rows->items[*place - 1] : NULL;
 }
 
+/* The ledger may have grown since it was opened. */
+static struct error *places_cover(struct ledger_rows *rows, uint32_t unit)
+{
+	if (unit < rows->place_units)
+		return NULL;
+	uint32_t **grown = realloc(rows->places, (unit + 1u) * sizeof(*grown));
+
+	if (!grown)
+		return error_no_memory();
+	memset(grown + rows->place_units, 0, (unit + 1u - rows->place_units) * sizeof(*grown));
+	rows->places = grown;
+	rows->place_units = unit + 1;
+	return NULL;
+}
+
 static struct error *add_row(struct reading *reading, uint32_t ref, uint32_t source,
 			     const struct mgl_row *record)
 {
@@ -68,6 +83,7 @@ static struct error *add_row(struct reading *reading, uint32_t ref, uint32_t sou
 		.api = READ_ONCE(record->api),
 	};
 
+	TRY(places_cover(rows, unit));
 	if (!rows->places[unit]) {
 		rows->places[unit] = calloc(ROWS_PER_UNIT, sizeof(uint32_t));
 		if (!rows->places[unit])

@@ -94,9 +94,9 @@ def run(mallograph, runtime, tmp_path):
 
 
 @pytest.fixture
-def record(build, tmp_path):
+def record(build, tmp_path, sanitized):
     """Runs test programs recorded; see oracle.py."""
-    return oracle.Recorder(build, tmp_path)
+    return oracle.Recorder(build, tmp_path, sanitized)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ import pathlib
 import subprocess
 import time
 
+import pytest
+
 TOTALS = (
     "allocations",
     "frees",
@@ -217,10 +219,11 @@ def session_of(pid):
 class Recorder:
     """Runs test programs recorded, natively, and with the agent preloaded by hand."""
 
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, sanitized):
         self.build = pathlib.Path(build)
         self.tool = self.build / "mallograph"
         self.folder = folder
+        self.sanitized = sanitized
         self.count = 0
 
     def program(self, name):
@@ -245,6 +248,8 @@ class Recorder:
     ):
         """A program of tests/programs, recorded. args follow the file it says its counts to,
         options are the tool's, before is a wrapper's command."""
+        if self.sanitized and "LD_PRELOAD" in (env or {}):
+            pytest.skip("a sanitizer must come first")
         ledger, said = self.new_paths()
         result = subprocess.run(
             self.command(ledger, said, name, *args, options=options, before=before),

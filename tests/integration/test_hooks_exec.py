@@ -171,6 +171,23 @@ def test_a_child_whose_sanitizer_must_come_first_runs_as_ever(
     assert len(missed(report.root)) == 1
 
 
+def test_a_child_preloaded_with_what_must_come_first_runs_as_ever(
+    compare, program, path_env, tmp_path
+):
+    library = subprocess.run(
+        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    script = tmp_path / "script"
+    script.write_text(
+        f"#!/bin/sh\nLD_PRELOAD={library} ASAN_OPTIONS=detect_leaks=0 {program('show')} word\n"
+    )
+    script.chmod(0o755)
+    if subprocess.run([script], capture_output=True, check=False).returncode != 0:
+        pytest.skip("its runtime is not here")
+    report = compare(program("execs"), "posix_spawn", script, env=path_env)
+    assert sum(len(missed(process)) for process in report.processes) == 1
+
+
 @pytest.mark.parametrize("compiler", [["cc", "-static-libasan"], ["clang"]])
 def test_a_sanitizer_of_the_programs_own_is_outlived(
     mallograph, root, path_env, tmp_path, compiler

@@ -73,6 +73,22 @@ def test_a_sanitizer_that_must_come_first(refused, tmp_path, flags):
     refused("./sanitized", 125, "sanitizer", "-fsanitize")
 
 
+def test_a_preloaded_sanitizer(refused, cc):
+    library = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True,
+                             text=True).stdout.strip()
+    if not os.path.isabs(library):
+        pytest.skip("no such sanitizer here")
+    env = {**os.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0"}
+    refused(cc("hello", HELLO), 125, library, "sanitizer", "Take it out", env=env)
+
+
+def test_no_session_file_of_any_size(run, cc):
+    result = run("-q", cc("hello", HELLO), text=True,
+                 before=["sh", "-c", 'ulimit -f 0; exec "$@"', "sh"])
+    assert result.returncode == 125
+    assert "ulimit -f unlimited" in result.stderr
+
+
 def test_32_bit(refused, tmp_path):
     refused(patched(tmp_path, 4, b"\1"), 125, "32-bit", "-m64")
 

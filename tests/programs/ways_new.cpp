@@ -57,8 +57,7 @@ static const struct {
 	{"aligned_new[]", "by_aligned_array", by_aligned_array, un_aligned_array},
 	{"aligned_new[]", "by_aligned_array_nothrow", by_aligned_array_nothrow,
 	 un_aligned_array_nothrow},
-	{"aligned_new[]", "by_aligned_array_sized", by_aligned_array_sized,
-	 un_aligned_array_sized},
+	{"aligned_new[]", "by_aligned_array_sized", by_aligned_array_sized, un_aligned_array_sized},
 };
 
 int main(int argc, char **argv)

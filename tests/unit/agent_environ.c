@@ -44,6 +44,30 @@ static void assert_environment(char *const envp[], const char *const variables[]
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
+static void test_what_must_come_first_is_seen_in_the_preloads(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *variable;
+		bool admits;
+	} cases[] = {
+		{"A=libasan.so.8", true},
+		{"LD_PRELOAD=", true},
+		{"LD_PRELOAD=/lib/libc.so.6::/lib/libjemalloc.so.2", true},
+		{"LD_PRELOAD=/libasan.so/other.so", true},
+		{"LD_PRELOAD=libasan.so.8", false},
+		{"LD_PRELOAD=/a/x.so: /b/libtsan.so.2", false},
+		{"LD_PRELOAD=/b/libclang_rt.asan-x86_64.so /a/x.so", false},
+	};
+
+	assert_true(environ_admits(NULL));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *envp[] = {(char *)cases[i].variable, NULL};
+
+		assert_int_equal(environ_admits(envp), cases[i].admits);
+	}
+}
+
 static void test_nothing_is_followed_before_a_session(void **state)
 {
 	(void)state;
@@ -165,6 +189,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_is_followed_before_a_session),
+		cmocka_unit_test(test_what_must_come_first_is_seen_in_the_preloads),
 		cmocka_unit_test(test_scrub_leaves_the_program_its_own),
 		cmocka_unit_test(test_a_value_too_long_is_not_kept),
 		cmocka_unit_test(test_inject_and_scrub_cancel_out),
