@@ -3,57 +3,80 @@
 
 #include <string.h>
 
-static struct error *load_process(struct builder *builder, size_t at)
+#include "ledger/layout.h"
+
+struct error *analyze_each_row(struct store_reader *reader, enum store_table table, uint64_t key,
+			       void *row, take_row *take, void *context)
 {
-	uint64_t damage = 0;
+	struct store_cursor *cursor;
+	struct error *error = NULL;
 
-	TRY(analyze_sites_load(builder, at, &damage));
+	TRY(store_cursor_open(reader, table, key, &cursor));
+	while (!error && store_cursor_next(cursor, table, row))
+		error = take(context, row);
 
-	const struct ledger_process *from = ledger_reader_process(builder->reader, at);
+	struct error *failure = store_cursor_close(cursor);
 
-	if (from->damage + damage == 0)
-		return NULL;
-	const char *note = from->damage_note ? from->damage_note : "counts or stacks";
-	struct ledger_text detail = {.bytes = note, .length = strlen(note)};
-
-	return analyze_process_add_loss(&builder->processes[at], "damaged", from->damage + damage,
-					&detail);
+	if (error)
+		error_free(failure);
+	return error ? error : failure;
 }
 
-static struct error *build(struct builder *builder, struct analyze_model *model)
+static struct error *load(struct loading *loading)
 {
-	builder->process_count = ledger_reader_process_count(builder->reader);
-	builder->processes = calloc(builder->process_count + 1, sizeof(*builder->processes));
-	if (!builder->processes)
-		return error_no_memory();
-	TRY(ledger_stacks_init(&builder->stacks, builder->reader));
-	TRY(analyze_processes_load(builder));
-	for (size_t i = 0; i < builder->process_count; i++)
-		TRY(load_process(builder, i));
-	TRY(ledger_reader_check(builder->reader));
-	TRY(analyze_frames_copy(&builder->stacks, model));
-	return analyze_sites_finish(builder, model);
+	bool found;
+
+	TRY(analyze_loading_stacks(loading));
+	TRY(analyze_loading_processes(loading));
+	TRY(analyze_loading_sites(loading));
+	TRY(store_meta_number(loading->reader, "start_unix_ns", &loading->model->start_unix_ns,
+			      &found));
+	if (!found)
+		loading->model->start_unix_ns = 0;
+	loading->model->is_finished = store_reader_finished(loading->reader);
+	loading->model->wrapper_names = calloc(loading->name_list.count, 1);
+	return loading->model->wrapper_names ? NULL : error_no_memory();
 }
 
-struct error *analyze_model_load(struct ledger_reader *reader, struct analyze_model **ret)
+#define HAND_OVER(model, loading, things, thing)                        \
+	do {                                                            \
+		(model)->things = (loading)->thing##_list.items;        \
+		(model)->thing##_count = (loading)->thing##_list.count; \
+	} while (0)
+
+/* What was loaded, be it everything or not, is the model's. */
+static void hand_over(struct analyze_model *model, const struct loading *loading)
 {
-	struct builder builder = {.reader = reader};
+	HAND_OVER(model, loading, processes, process);
+	HAND_OVER(model, loading, sites, site);
+	HAND_OVER(model, loading, frames, frame);
+	HAND_OVER(model, loading, places, place);
+	HAND_OVER(model, loading, lines, line);
+	HAND_OVER(model, loading, names, name);
+	HAND_OVER(model, loading, modules, module);
+	HAND_OVER(model, loading, texts, text);
+	model->text_bytes = loading->text_bytes.items;
+}
+
+struct error *analyze_model_load(struct store_reader *reader, struct analyze_model **ret)
+{
 	struct analyze_model *model = calloc(1, sizeof(*model));
+	struct loading loading = {.model = model, .reader = reader};
 
-	if (!model)
+	if (!model) {
+		store_reader_close(reader);
 		return error_no_memory();
-	struct error *error = build(&builder, model);
+	}
+	model->reader = reader;
+	struct error *error = load(&loading);
 
-	map_index_free(&builder.site_index);
-	map_index_free(&builder.size_index);
-	ledger_stacks_deinit(&builder.stacks);
-	vector_free(&builder.sizes);
-	vector_free(&builder.sums);
-	model->processes = builder.processes;
-	model->process_count = builder.processes ? builder.process_count : 0;
-	model->sites = builder.sites.items;
-	model->site_count = builder.sites.count;
-	model->start_unix_ns = ledger_reader_session(reader)->start_unix_ns;
+	hand_over(model, &loading);
+	vector_free(&loading.texts.list);
+	vector_free(&loading.modules.list);
+	vector_free(&loading.places.list);
+	vector_free(&loading.frames.list);
+	vector_free(&loading.processes.list);
+	map_index_free(&loading.name_index);
 	if (error) {
 		analyze_model_free(model);
 		return error;
@@ -64,14 +87,13 @@ struct error *analyze_model_load(struct ledger_reader *reader, struct analyze_mo
 
 struct error *analyze_model_open(const char *path, struct analyze_model **ret)
 {
-	struct ledger_reader *reader;
+	struct store_reader *reader;
 
-	TRY(ledger_reader_open(path, &reader));
-	struct error *error = analyze_model_load(reader, ret);
-
-	ledger_reader_close(reader);
-	return error;
+	TRY(store_reader_open(path, &reader));
+	return analyze_model_load(reader, ret);
 }
+
+static void free_text(const struct analyze_text *text) { free((char *)(uintptr_t)text->bytes); }
 
 void analyze_model_free(struct analyze_model *model)
 {
@@ -80,20 +102,39 @@ void analyze_model_free(struct analyze_model *model)
 	for (size_t i = 0; i < model->process_count; i++) {
 		struct analyze_process *process = &model->processes[i];
 
-		free(process->exe.bytes);
-		free(process->argv.bytes);
-		for (size_t j = 0; j < process->loss_count; j++)
-			free(process->losses[j].detail.bytes);
+		free_text(&process->argv);
+		for (size_t j = 0; j < process->loss_count; j++) {
+			free_text(&process->losses[j].kind);
+			free_text(&process->losses[j].detail);
+		}
 		free(process->losses);
 	}
 	for (size_t i = 0; i < model->module_count; i++)
-		free(model->modules[i].path.bytes);
+		free_text(&model->modules[i].build_id);
 	free(model->processes);
 	free(model->sites);
-	free(model->sizes);
 	free(model->frames);
+	free(model->places);
+	free(model->lines);
+	free(model->names);
 	free(model->modules);
+	free(model->texts);
+	free(model->text_bytes);
+	free(model->wrapper_names);
+	store_reader_close(model->reader);
 	free(model);
+}
+
+const struct analyze_process *analyze_main_process(const struct analyze_model *model)
+{
+	const struct analyze_process *main = model->process_count ? &model->processes[0] : NULL;
+
+	/* env and shell wrappers exec what one asked about. */
+	for (size_t i = 1; i < model->process_count; i++)
+		if (model->processes[i].how == ANALYZE_EXEC &&
+		    model->processes[i].parent == main->id)
+			main = &model->processes[i];
+	return main;
 }
 
 uint64_t analyze_order_value(const struct analyze_counts *counts, enum analyze_order order)
@@ -123,24 +164,30 @@ static int compare_texts(const struct analyze_text *a, const struct analyze_text
 	return order ? order : compare_numbers(a->length, b->length);
 }
 
+static int compare_places(const struct analyze_model *model, uint32_t a, uint32_t b)
+{
+	const struct analyze_place *x = &model->places[a], *y = &model->places[b];
+	int order = x->module == y->module ? 0
+					   : compare_texts(&model->modules[x->module].path,
+							   &model->modules[y->module].path);
+
+	if (order == 0)
+		order = compare_numbers(x->offset, y->offset);
+	return order ? order : compare_numbers(x->is_exact, y->is_exact);
+}
+
 static int compare_stacks(const struct analyze_model *model, uint32_t a, uint32_t b)
 {
 	while (a != b) {
+		if (a == 0 || b == 0)
+			return compare_numbers(a != 0, b != 0);
 		const struct analyze_frame *x = &model->frames[a], *y = &model->frames[b];
-		int order = x->module == y->module ? 0
-						   : compare_texts(&model->modules[x->module].path,
-								   &model->modules[y->module].path);
+		int order = compare_places(model, x->place, y->place);
 
-		if (order == 0)
-			order = compare_numbers(x->offset, y->offset);
-		if (order == 0)
-			order = compare_numbers(x->flags, y->flags);
 		if (order)
 			return order;
 		a = x->parent;
 		b = y->parent;
-		if (a == 0 || b == 0)
-			return compare_numbers(a != 0, b != 0);
 	}
 	return 0;
 }
@@ -189,12 +236,7 @@ void analyze_counts_add(struct analyze_counts *sum, const struct analyze_counts 
 	sum->peak_blocks += counts->peak_blocks;
 	sum->live_bytes += counts->live_bytes;
 	sum->live_blocks += counts->live_blocks;
-	sum->live_bytes_low += counts->live_bytes_low;
-	sum->live_blocks_low += counts->live_blocks_low;
 	sum->temporary += counts->temporary;
-	sum->lifetime += counts->lifetime;
-	sum->moved += counts->moved;
-	sum->foreign_frees += counts->foreign_frees;
 }
 
 const char *analyze_api_name(uint8_t api)

@@ -5,57 +5,51 @@
 #include "analyze/model.h"
 #include "base/map.h"
 #include "base/vector.h"
-#include "ledger/family.h"
-#include "ledger/stacks.h"
+#include "store/store.h"
 
-struct site_size {
-	uint32_t site;
-	uint32_t size_class;
-	uint64_t allocations;
+/* A profile's ids, ascending. What has the id has the place after it: 0 is for none. */
+struct analyze_ids {
+	VECTOR(uint32_t) list;
 };
 
-/* Sums that may be negative in a single row, or in a damaged ledger. */
-struct site_sums {
-	int64_t live_blocks;
-	int64_t live_bytes;
-	int64_t live_blocks_low;
-	int64_t live_bytes_low;
-	int64_t peak_blocks;
-	int64_t peak_bytes;
+/* A model under way. */
+struct loading {
+	struct analyze_model *model;
+	struct store_reader *reader;
+	struct analyze_ids texts, modules, places, frames, processes;
+	VECTOR(char) text_bytes;
+	VECTOR(struct analyze_text) text_list;
+	VECTOR(struct analyze_module) module_list;
+	VECTOR(struct analyze_place) place_list;
+	VECTOR(struct analyze_line) line_list;
+	VECTOR(struct analyze_name) name_list;
+	VECTOR(struct analyze_frame) frame_list;
+	VECTOR(struct analyze_process) process_list;
+	VECTOR(struct analyze_site) site_list;
+	struct map_index name_index;
 };
 
-/* A model under way: arrays that still grow, and the indexes that find equals. */
-struct builder {
-	struct ledger_reader *reader;
-	struct analyze_process *processes;
-	size_t process_count;
-	VECTOR(struct analyze_site) sites;
-	VECTOR(struct site_sums) sums; /* parallel to sites */
-	VECTOR(struct site_size) sizes;
-	struct ledger_stacks stacks;
-	struct map_index site_index;
-	struct map_index size_index;
-};
-
+/* A copy of its own, malloc'd. */
 struct error *analyze_text_copy(struct analyze_text *to,
-				const struct ledger_text *from) ERROR_MUST_CHECK;
+				const struct store_text *from) ERROR_MUST_CHECK;
+struct error *analyze_ids_add(struct analyze_ids *ids, uint64_t id) ERROR_MUST_CHECK;
+/* id 0 is 0; ERROR_DAMAGED where nothing has it. what names the table. */
+struct error *analyze_ids_find(const struct analyze_ids *ids, uint64_t id, const char *what,
+			       uint32_t *ret) ERROR_MUST_CHECK;
 
-/* frames.c: moves the canonical stacks into the model. */
-struct error *analyze_frames_copy(const struct ledger_stacks *stacks,
-				  struct analyze_model *model) ERROR_MUST_CHECK;
+/* Each row of a table, or of its key, into *row and so to take, which is given the context. */
+typedef struct error *take_row(void *context, const void *row);
+struct error *analyze_each_row(struct store_reader *reader, enum store_table table, uint64_t key,
+			       void *row, take_row *take, void *context) ERROR_MUST_CHECK;
+/* The text of a string's id, which the model owns. */
+struct error *analyze_loading_text(struct loading *loading, uint64_t id,
+				   struct analyze_text *ret) ERROR_MUST_CHECK;
 
-/* sites.c: adds a process's rows to the sites and to its own counts. damage counts what
- * was negative though nothing ran meanwhile. */
-struct error *analyze_sites_load(struct builder *builder, size_t process,
-				 uint64_t *damage) ERROR_MUST_CHECK;
-/* Moves the sizes into their final order. */
-struct error *analyze_sites_finish(struct builder *builder,
-				   struct analyze_model *model) ERROR_MUST_CHECK;
-
+/* stacks_load.c: strings, modules, places with their lines and names, frames. */
+struct error *analyze_loading_stacks(struct loading *loading) ERROR_MUST_CHECK;
 /* process.c */
-struct error *analyze_processes_load(struct builder *builder) ERROR_MUST_CHECK;
-struct error *analyze_process_add_loss(struct analyze_process *process, const char *kind,
-				       uint64_t count,
-				       const struct ledger_text *detail) ERROR_MUST_CHECK;
+struct error *analyze_loading_processes(struct loading *loading) ERROR_MUST_CHECK;
+/* sites.c; what is above must be loaded. */
+struct error *analyze_loading_sites(struct loading *loading) ERROR_MUST_CHECK;
 
 #endif

@@ -1,71 +1,183 @@
-/* Processes: the session's, with the texts copied out of its reader. */
+/* Processes, and what was not seen of each. */
 #include "analyze/model_internal.h"
 
-_Static_assert((int)ANALYZE_ROOT == LEDGER_HOW_ROOT && (int)ANALYZE_ATTACH == LEDGER_HOW_ATTACH,
-	       "enum analyze_how is enum ledger_how");
-_Static_assert((int)ANALYZE_EXITED == LEDGER_END_EXIT && (int)ANALYZE_LOST == LEDGER_END_LOST,
-	       "enum analyze_end is enum ledger_end");
-_Static_assert(ANALYZE_UNKNOWN == LEDGER_UNKNOWN, "what is not known");
+#include <stdio.h>
+#include <string.h>
 
-static void set_figures(struct analyze_process *process, const struct ledger_process *from,
-			const struct ledger_member *member)
+_Static_assert(ANALYZE_UNKNOWN == STORE_UNKNOWN, "what is not known");
+
+static enum analyze_how how_of(uint64_t how)
 {
-	process->id = from->serial;
-	process->parent = member->parent;
-	process->how = (enum analyze_how)member->how;
-	process->pid = from->pid;
-	process->ppid = from->ppid;
-	process->end = (enum analyze_end)member->end;
-	process->end_code = member->end_code;
-	process->start_ns = member->start_ns;
-	process->duration_ns = member->duration_ns;
-	process->failed = member->failed;
-	process->unknown_frees = member->unknown_frees;
-	process->peak_time_ns = member->peak_time_ns;
-	process->peak_error = from->peak_error;
-	process->threads = member->threads;
-	process->mapped_bytes = from->mapped_bytes;
-	process->rss_peak = member->rss_peak;
-	process->ledger_bytes = from->ledger_bytes;
+	switch (how) {
+	case STORE_HOW_FORK:
+		return ANALYZE_FORK;
+	case STORE_HOW_VFORK:
+		return ANALYZE_VFORK;
+	case STORE_HOW_SPAWN:
+		return ANALYZE_SPAWN;
+	case STORE_HOW_EXEC:
+		return ANALYZE_EXEC;
+	case STORE_HOW_ATTACH:
+		return ANALYZE_ATTACH;
+	default:
+		return ANALYZE_ROOT;
+	}
 }
 
-struct error *analyze_process_add_loss(struct analyze_process *process, const char *kind,
-				       uint64_t count, const struct ledger_text *detail)
+static enum analyze_end end_of(uint64_t end)
 {
-	struct analyze_loss loss = {.kind = kind, .count = count};
+	switch (end) {
+	case STORE_END_EXIT:
+		return ANALYZE_EXITED;
+	case STORE_END_SIGNAL:
+		return ANALYZE_SIGNALED;
+	case STORE_END_EXEC:
+		return ANALYZE_EXECED;
+	case STORE_END_RUNNING:
+		return ANALYZE_RUNNING;
+	case STORE_END_DETACHED:
+		return ANALYZE_DETACHED;
+	default:
+		return ANALYZE_LOST;
+	}
+}
+
+struct error *analyze_text_copy(struct analyze_text *to, const struct store_text *from)
+{
+	char *copy = malloc(from->length + 1);
+
+	if (!copy)
+		return error_no_memory();
+	if (from->length)
+		memcpy(copy, from->bytes, from->length);
+	copy[from->length] = '\0';
+	*to = (struct analyze_text){.bytes = copy, .length = from->length};
+	return NULL;
+}
+
+/* Of figures that are always known but in a profile somebody else made. */
+static uint64_t count_of(uint64_t value) { return value == STORE_UNKNOWN ? 0 : value; }
+
+static uint64_t time_since(uint64_t time, uint64_t start)
+{
+	if (time == STORE_UNKNOWN)
+		return ANALYZE_UNKNOWN;
+	return time > start ? time - start : 0;
+}
+
+static struct analyze_process process_of(const struct store_process *row)
+{
+	uint64_t start = count_of(row->start);
+
+	return (struct analyze_process){
+		.id = (uint32_t)row->id,
+		.parent = (uint32_t)row->parent,
+		.how = how_of(row->how),
+		.pid = row->pid,
+		.ppid = row->ppid,
+		.end = end_of(row->end_kind),
+		.end_code = row->end_code,
+		.start_ns = start,
+		.duration_ns = time_since(row->stop, start),
+		.counts =
+			{
+				.allocations = count_of(row->allocs),
+				.frees = count_of(row->frees),
+				.allocated_bytes = count_of(row->alloc_bytes),
+				.peak_bytes = count_of(row->peak_bytes),
+				.peak_blocks = count_of(row->peak_blocks),
+				.live_bytes = count_of(row->live_bytes),
+				.live_blocks = count_of(row->live_blocks),
+				.temporary = count_of(row->temporary),
+			},
+		.live_bytes_low = count_of(row->live_bytes),
+		.live_blocks_low = count_of(row->live_blocks),
+		.failed = count_of(row->failed),
+		.unknown_frees = count_of(row->unknown_frees),
+		.peak_time_ns = time_since(row->peak_time, start),
+		.peak_error = count_of(row->peak_error),
+		.threads = count_of(row->threads),
+		.mapped_bytes = count_of(row->mapped_bytes),
+		.rss_peak = row->rss_peak,
+		.ledger_bytes = count_of(row->ledger_bytes),
+	};
+}
+
+/* What a live process holds is known from both sides: the lower one is in meta. */
+static struct error *load_bound(struct loading *loading, const char *what, uint32_t id,
+				uint64_t high, uint64_t *ret)
+{
+	char key[64];
+	uint64_t low;
+	bool found;
+
+	snprintf(key, sizeof(key), "%s:%u", what, id);
+	TRY(store_meta_number(loading->reader, key, &low, &found));
+	if (found && low < high)
+		*ret = low;
+	return NULL;
+}
+
+static struct error *load_bounds(struct loading *loading, struct analyze_process *process)
+{
+	if (process->end != ANALYZE_RUNNING)
+		return NULL;
+	TRY(load_bound(loading, "live_bytes_low", process->id, process->counts.live_bytes,
+		       &process->live_bytes_low));
+	return load_bound(loading, "live_blocks_low", process->id, process->counts.live_blocks,
+			  &process->live_blocks_low);
+}
+
+static struct error *add_process(void *context, const void *from)
+{
+	struct loading *loading = context;
+	const struct store_process *row = from;
+	struct analyze_process process = process_of(row);
+
+	TRY(analyze_loading_text(loading, row->exe, &process.exe));
+	TRY(load_bounds(loading, &process));
+	TRY(analyze_ids_add(&loading->processes, row->id));
+	TRY(analyze_text_copy(&process.argv, &row->argv));
+	struct error *error = vector_push(&loading->process_list, process);
+
+	if (error)
+		free((char *)(uintptr_t)process.argv.bytes);
+	return error;
+}
+
+static struct error *add_loss(void *context, const void *from)
+{
+	struct loading *loading = context;
+	const struct store_loss *row = from;
+	uint32_t place;
+
+	TRY(analyze_ids_find(&loading->processes, row->process, "process", &place));
+	struct analyze_process *process = &loading->process_list.items[place - 1];
 	struct analyze_loss *grown =
 		realloc(process->losses, (process->loss_count + 1) * sizeof(*grown));
 
 	if (!grown)
 		return error_no_memory();
 	process->losses = grown;
-	if (detail->length)
-		TRY(analyze_text_copy(&loss.detail, detail));
-	grown[process->loss_count++] = loss;
+	struct analyze_loss *loss = &grown[process->loss_count++];
+
+	*loss = (struct analyze_loss){.count = count_of(row->count)};
+	TRY(analyze_text_copy(&loss->kind, &row->kind));
+	TRY(analyze_text_copy(&loss->detail, &row->detail));
+	char *detail = (char *)(uintptr_t)loss->detail.bytes;
+
+	loss->detail.length = store_unescape(detail, loss->detail.length);
+	detail[loss->detail.length] = '\0';
 	return NULL;
 }
 
-static struct error *load(struct analyze_process *process, const struct ledger_process *from,
-			  const struct ledger_member *member)
+struct error *analyze_loading_processes(struct loading *loading)
 {
-	set_figures(process, from, member);
-	TRY(analyze_text_copy(&process->exe, &from->exe));
-	TRY(analyze_text_copy(&process->argv, &from->argv));
-	for (size_t i = 0; i < member->missing_count; i++)
-		TRY(analyze_process_add_loss(process, member->missing[i].kind,
-					     member->missing[i].count, &member->missing[i].detail));
-	return NULL;
-}
+	struct store_process process;
+	struct store_loss loss;
 
-struct error *analyze_processes_load(struct builder *builder)
-{
-	struct ledger_family family;
-	struct error *error = NULL;
-
-	TRY(ledger_family_read(builder->reader, &family));
-	for (size_t i = 0; i < builder->process_count && !error; i++)
-		error = load(&builder->processes[i], ledger_reader_process(builder->reader, i),
-			     &family.members[i]);
-	ledger_family_free(&family);
-	return error;
+	TRY(analyze_each_row(loading->reader, STORE_TABLE_PROCESS, STORE_ALL, &process, add_process,
+			     loading));
+	return analyze_each_row(loading->reader, STORE_TABLE_LOSS, STORE_ALL, &loss, add_loss,
+				loading);
 }

@@ -28,6 +28,10 @@ void cli_help_print(FILE *out);
 
 int cli_run(char **argv);
 int cli_report(char **argv);
+int cli_blocks(char **argv);
+int cli_hist(char **argv);
+int cli_info(char **argv);
+int cli_query(char **argv);
 int cli_env(char **argv);
 int cli_recover(char **argv);
 
@@ -43,8 +47,8 @@ void cli_note_to(FILE *out, const char *format, ...) ERROR_PRINTF(2, 3);
 /* End a command that wrote to stdout: everything must have arrived there. */
 int cli_finish(int exit_code);
 
-/* The ledger a command is about. word NULL: the newest one here; all digits: the recording of
- * a process of that pid, as with is_pid. Result malloc'd. */
-struct error *cli_find_ledger(const char *word, bool is_pid, char **ret) ERROR_MUST_CHECK;
+/* The profile or ledger a command is about. word NULL: the newest one here; all digits: the
+ * recording of a process of that pid, as with is_pid. Result malloc'd. */
+struct error *cli_find_profile(const char *word, bool is_pid, char **ret) ERROR_MUST_CHECK;
 
 #endif

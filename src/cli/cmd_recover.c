@@ -72,7 +72,7 @@ static int recover_named(const struct collect_sessions *sessions, const char *wo
 			 const char *output)
 {
 	CLEANUP_FREE char *path = NULL;
-	struct error *error = cli_find_ledger(word, false, &path);
+	struct error *error = cli_find_profile(word, false, &path);
 
 	if (error)
 		return cli_error(error);

@@ -1,8 +1,6 @@
 #include <string.h>
 
-#include "analyze/model.h"
-#include "cli/cli.h"
-#include "report/report.h"
+#include "cli/view.h"
 
 enum {
 	OPTION_PEAK = 256,
@@ -10,6 +8,7 @@ enum {
 	OPTION_ALLOCATIONS,
 	OPTION_BYTES,
 	OPTION_TEMPORARY,
+	OPTION_TREE,
 	OPTION_JSON,
 	OPTION_SITES
 };
@@ -21,58 +20,51 @@ static const struct cli_option options_table[] = {
 	{OPTION_BYTES, "bytes", NULL, "by how much they allocated in all"},
 	{OPTION_TEMPORARY, "temporary", NULL, "by blocks freed before the next allocation"},
 	{OPTION_SITES, "sites", "N", "how many sites are listed (20), or all"},
+	{OPTION_TREE, "tree", "[HOW]",
+	 "calls as a tree: top-down (the default), from where\nthe program begins, or bottom-up, "
+	 "from what allocates"},
 	{OPTION_JSON, "json", NULL, "the whole as JSON"},
-	{'p', "pid", "PID", "of a process that is being recorded"},
-	{'h', "help", NULL, "show this"},
-	CLI_OPTIONS_END,
+	{CLI_OPTION_ALLOC_FN, "alloc-fn", "PATTERN",
+	 "sites are not named after functions that match (a\nshell pattern; again for more)"},
+	CLI_VIEW_OPTIONS,
 };
+
+static const char usage[] =
+	"Usage: mallograph report [OPTION…] [FILE]\n"
+	"\n"
+	"Show what a profile holds: totals of each process, and the sites with their whole\n"
+	"stacks. FILE is a profile or a ledger, or the pid of a process being recorded\n"
+	"(./4711 is a file); left out, the newest in this directory.\n";
+
+static const char examples[] = "  mallograph report --live\n"
+			       "  mallograph report --tree=bottom-up --bytes\n"
+			       "  mallograph report --json --sites all mallograph.jq.4711.mgp\n";
 
 struct request {
-	const char *file;
-	const char *pid;
 	struct report_options report;
+	enum analyze_direction direction;
+	bool tree;
 	bool json;
-	bool help;
+	bool sites;
 };
 
-static void print_help(void)
+static struct error *parse_tree(const char *text, struct request *request)
 {
-	printf("Usage: mallograph report [OPTION…] [FILE]\n"
-	       "\n"
-	       "Show what a ledger holds: totals of each process, and the sites. FILE is a\n"
-	       "ledger or the pid of a process being recorded (./4711 is a file); left out, the\n"
-	       "newest ledger in this directory.\n"
-	       "\n");
-	cli_options_help(options_table, stdout);
-	printf("\n"
-	       "Examples:\n"
-	       "  mallograph report --live\n"
-	       "  mallograph report --json --sites all mallograph.jq.4711.mgl\n");
-}
-
-static struct error *parse_sites(const char *text, size_t *ret)
-{
-	char *end;
-
-	if (strcmp(text, "all") == 0) {
-		*ret = REPORT_SITES_ALL;
-		return NULL;
-	}
-	unsigned long count = strtoul(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end)
-		return error_create(ERROR_USAGE, "--sites needs a number or all, not %s", text);
-	*ret = count;
+	request->tree = true;
+	if (!text || strcmp(text, "top-down") == 0)
+		request->direction = ANALYZE_TOP_DOWN;
+	else if (strcmp(text, "bottom-up") == 0)
+		request->direction = ANALYZE_BOTTOM_UP;
+	else
+		return error_create(ERROR_USAGE, "--tree is top-down or bottom-up, not %s", text);
 	return NULL;
 }
 
-static struct error *take_option(const struct cli_option *option, const char *value,
-				 struct request *request)
+static struct error *take(void *context, const struct cli_option *option, const char *value)
 {
+	struct request *request = context;
+
 	switch (option->letter) {
-	case OPTION_PEAK:
-		request->report.order = ANALYZE_BY_PEAK;
-		break;
 	case OPTION_LIVE:
 		request->report.order = ANALYZE_BY_LIVE;
 		break;
@@ -86,63 +78,46 @@ static struct error *take_option(const struct cli_option *option, const char *va
 		request->report.order = ANALYZE_BY_TEMPORARY;
 		break;
 	case OPTION_SITES:
-		return parse_sites(value, &request->report.sites);
+		request->sites = true;
+		return cli_parse_count(value, &request->report.sites);
+	case OPTION_TREE:
+		return parse_tree(value, request);
 	case OPTION_JSON:
 		request->json = true;
 		break;
-	case 'p':
-		request->pid = value;
-		break;
 	default:
-		request->help = true;
+		request->report.order = ANALYZE_BY_PEAK;
 		break;
 	}
 	return NULL;
 }
 
-static struct error *parse(char **argv, struct request *request)
+static struct error *check(void *context)
 {
-	struct cli_options options = CLI_OPTIONS(options_table, argv);
-	const struct cli_option *option;
-	const char *operand;
+	const struct request *request = context;
 
-	do {
-		while ((option = cli_options_next(&options)))
-			TRY(take_option(option, options.value, request));
-		operand = cli_options_operand(&options);
-		if (operand && request->file)
-			return error_create(ERROR_USAGE, "report takes one FILE: what is %s?",
-					    operand);
-		if (operand)
-			request->file = operand;
-	} while (operand);
-	if (request->file && request->pid && !options.error)
-		return error_create(ERROR_USAGE, "report takes a FILE or -p PID, not both");
-	return options.error;
+	if (request->tree && request->json)
+		return error_remedy(error_create(ERROR_USAGE, "--tree is text: not with --json"),
+				    "The JSON has the stacks the tree is made of.");
+	if (request->tree && request->sites)
+		return error_create(ERROR_USAGE, "a tree has no --sites");
+	return NULL;
 }
 
-static struct error *with_next_step(struct error *error)
+static struct error *print(void *context, struct cli_view *view)
 {
-	if (!error || error->remedy)
-		return error;
-	if (error->code == ERROR_FORMAT)
-		return error_remedy(error, "Name a file that mallograph PROGRAM made.");
-	if (error->code == ERROR_DAMAGED)
-		return error_remedy(error, "Copy it again, whole, from where it was recorded.");
-	return error;
-}
-
-static struct error *print_report(const struct request *request)
-{
-	CLEANUP_FREE char *path = NULL;
+	struct request *request = context;
 	struct analyze_model *model;
+	struct error *error;
 
-	TRY(cli_find_ledger(request->pid ? request->pid : request->file, request->pid != NULL,
-			    &path));
-	TRY(with_next_step(analyze_model_open(path, &model)));
-	struct error *error = request->json ? report_json_print(model, &request->report, stdout)
-					    : report_text_print(model, &request->report, stdout);
-
+	request->report.style = view->style;
+	TRY(cli_view_model(view, &model));
+	if (request->json)
+		error = report_json_print(model, &request->report, stdout);
+	else if (request->tree)
+		error = report_tree_print(model, &request->report, request->direction, stdout);
+	else
+		error = report_text_print(model, &request->report, stdout);
 	analyze_model_free(model);
 	return error;
 }
@@ -150,18 +125,16 @@ static struct error *print_report(const struct request *request)
 int cli_report(char **argv)
 {
 	struct request request = {.report.sites = REPORT_SITES_DEFAULT};
-	struct error *error = parse(argv, &request);
+	const struct cli_view_command command = {
+		.name = "report",
+		.usage = usage,
+		.examples = examples,
+		.options = options_table,
+		.take = take,
+		.check = check,
+		.print = print,
+		.context = &request,
+	};
 
-	if (error)
-		return cli_usage_error("report", error);
-	if (request.help) {
-		print_help();
-		return cli_finish(0);
-	}
-	error = print_report(&request);
-	if (error && error->errnum == EPIPE) {
-		error_free(error);
-		return CLI_EXIT_FAILED;
-	}
-	return error ? cli_error(error) : cli_finish(0);
+	return cli_view_main(&command, argv);
 }

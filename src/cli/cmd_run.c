@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,16 +8,16 @@
 #include "base/units.h"
 #include "base/vector.h"
 #include "cli/cli.h"
+#include "cli/view.h"
 #include "collect/run.h"
-#include "ledger/reader.h"
 #include "report/report.h"
 
 enum { OPTION_SUMMARY = 256, OPTION_MAX_LEDGER, OPTION_ALLOC_FN, OPTION_BLOCKS, OPTION_VERSION };
 
 static const struct cli_option options_table[] = {
 	{'o', "output", "FILE",
-	 "where the ledger goes, or a profile, if it ends in\n.mgp: %p pid, %n program, %h host, "
-	 "%t time, %% a\npercent sign (mallograph.%n.%p.mgl)"},
+	 "where the profile goes: %p pid, %n program, %h host,\n%t time, %% a percent sign "
+	 "(mallograph.%n.%p.mgp); the\nledger itself, if it ends in .mgl"},
 	{'q', "quiet", NULL, "no summary at the end"},
 	{OPTION_SUMMARY, "summary", "FILE", "write the summary to FILE, not standard error"},
 	{OPTION_MAX_LEDGER, "max-ledger", "SIZE",
@@ -25,6 +26,8 @@ static const struct cli_option options_table[] = {
 	 "sites are not named after functions that match, as\nafter malloc (a shell pattern; "
 	 "again for more)"},
 	{OPTION_BLOCKS, "blocks", "all", "list every block still live, however many"},
+	{CLI_OPTION_COLOR, "color", "WHEN",
+	 "colours in the summary: auto (the default), always\nor never"},
 	{'h', "help", NULL, "show this"},
 	{OPTION_VERSION, "version", NULL, "show the version"},
 	CLI_OPTIONS_END,
@@ -34,6 +37,7 @@ struct request {
 	struct collect_run_options run;
 	VECTOR(const char *) alloc_fns;
 	const char *summary;
+	const char *colour;
 	bool quiet;
 	bool help;
 	bool version;
@@ -56,9 +60,9 @@ void cli_help_print(FILE *out)
 	fprintf(out, "\n"
 		     "Examples:\n"
 		     "  mallograph uname -a            record, then print a summary\n"
-		     "  mallograph -o ls.mgl ls -l     choose where the ledger goes\n"
+		     "  mallograph -o ls.mgp ls -l     choose where the profile goes\n"
 		     "  mallograph -- top              a program with the name of a command\n"
-		     "  mallograph report              look at the newest ledger here\n");
+		     "  mallograph report              look at the newest profile here\n");
 }
 
 static struct error *take_option(const struct cli_option *option, const char *value,
@@ -87,6 +91,9 @@ static struct error *take_option(const struct cli_option *option, const char *va
 			return error_create(ERROR_USAGE, "--blocks knows all, not %s", value);
 		request->run.finish.all_blocks = true;
 		break;
+	case CLI_OPTION_COLOR:
+		request->colour = value;
+		return cli_style_set(value, stderr, &(struct report_style){0});
 	case OPTION_VERSION:
 		request->version = true;
 		break;
@@ -140,24 +147,44 @@ static struct error *check_summary(const char *path)
 	return errnum ? error_create_system(errnum, path, "cannot write the summary") : NULL;
 }
 
-static struct error *print_totals(const struct collect_run *run, FILE *out)
+/* What is kept if it is a profile, wherever its directory is by now; else one made for the
+ * summary alone. */
+static struct error *open_profile(const struct collect_run *run, struct store_reader **ret)
 {
-	struct ledger_reader *reader;
+	CLEANUP_FREE char *path = NULL;
+
+	if (run->saved) {
+		if (asprintf(&path, "/proc/self/fd/%d/%s", run->output.directory_fd,
+			     run->output.name) < 0) {
+			path = NULL;
+			return error_no_memory();
+		}
+		CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		if (fd >= 0 && store_reader_recognises(fd))
+			return store_reader_open(path, ret);
+	}
+	return cli_recording_open(run->session.fd, run->session.path, &run->finish, ret);
+}
+
+static struct error *print_totals(const struct collect_run *run, const struct request *request,
+				  FILE *out)
+{
+	struct store_reader *reader;
 	struct analyze_model *model;
 	struct report_summary summary = {0};
 	struct stat st;
 
-	if (run->saved && stat(run->output.path, &st) == 0) {
+	if (run->saved && fstatat(run->output.directory_fd, run->output.name, &st, 0) == 0) {
 		summary.saved_path = run->output.path;
 		summary.saved_bytes = (uint64_t)st.st_blocks * 512;
+		summary.is_newest_here = strcmp(run->output.name, run->output.path) == 0;
 	}
-	TRY(ledger_reader_open_fd(run->ledger_fd, run->saved ? run->output.path : run->session.path,
-				  &reader));
-	struct error *error = analyze_model_load(reader, &model);
+	TRY(cli_style_set(request->colour, out, &summary.style));
+	TRY(open_profile(run, &reader));
+	TRY(analyze_model_load(reader, &model));
+	struct error *error = report_summary_print(model, &summary, out);
 
-	ledger_reader_close(reader);
-	TRY(error);
-	error = report_summary_print(model, &summary, out);
 	analyze_model_free(model);
 	return error;
 }
@@ -189,7 +216,7 @@ static void print_summary(const struct collect_run *run, const struct request *r
 			return;
 		}
 	}
-	struct error *error = run->recorded > 0 ? print_totals(run, out) : NULL;
+	struct error *error = run->recorded > 0 ? print_totals(run, request, out) : NULL;
 
 	if (error) {
 		cli_error_print(error);

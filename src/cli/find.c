@@ -7,6 +7,7 @@
 #include "collect/processes.h"
 #include "collect/sessions.h"
 #include "ledger/reader.h"
+#include "store/store.h"
 
 static bool is_digits(const char *word)
 {
@@ -22,13 +23,13 @@ static struct error *find_newest(char **ret)
 		CLEANUP_FD int fd =
 			open(here.list.items[i].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-		if (fd >= 0 && ledger_reader_recognises(fd))
+		if (fd >= 0 && (store_reader_recognises(fd) || ledger_reader_recognises(fd)))
 			*ret = STEAL(here.list.items[i].path);
 	}
 	collect_sessions_free(&here);
 	if (error || *ret)
 		return error;
-	return error_remedy(error_create(ERROR_NOT_FOUND, "no ledger in this directory"),
+	return error_remedy(error_create(ERROR_NOT_FOUND, "no profile in this directory"),
 			    "mallograph PROGRAM makes one; or name a FILE.");
 }
 
@@ -73,7 +74,7 @@ static struct error *find_pid(const char *word, char **ret)
 			    "A file of that name is ./%ld.", pid);
 }
 
-struct error *cli_find_ledger(const char *word, bool is_pid, char **ret)
+struct error *cli_find_profile(const char *word, bool is_pid, char **ret)
 {
 	*ret = NULL;
 	if (!word)

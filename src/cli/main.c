@@ -8,14 +8,16 @@
 
 const struct cli_command cli_commands[] = {
 	{"run", cli_run, "record PROGRAM and the processes it starts (the default)"},
-	{"report", cli_report, "show what a ledger holds, as text or JSON"},
+	{"report", cli_report, "show what a profile holds, as text or JSON"},
+	{"blocks", cli_blocks, "list every block that was still live"},
+	{"hist", cli_hist, "show how sizes are distributed"},
+	{"info", cli_info, "show what a profile is, and how complete"},
+	{"query", cli_query, "ask a profile a question in SQL"},
 	{"recover", cli_recover, "save recordings whose collector was killed"},
 	{"env", cli_env, "print the exports that record without a collector"},
 	{"attach", NULL, NULL},
 	{"detach", NULL, NULL},
 	{"save", NULL, NULL},
-	{"blocks", NULL, NULL},
-	{"hist", NULL, NULL},
 	{"top", NULL, NULL},
 	{"leaks", NULL, NULL},
 	{"diff", NULL, NULL},
@@ -24,10 +26,8 @@ const struct cli_command cli_commands[] = {
 	{"export", NULL, NULL},
 	{"flame", NULL, NULL},
 	{"html", NULL, NULL},
-	{"query", NULL, NULL},
 	{"symbolize", NULL, NULL},
 	{"doctor", NULL, NULL},
-	{"info", NULL, NULL},
 	{NULL, NULL, NULL},
 };
 

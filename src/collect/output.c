@@ -11,7 +11,7 @@
 
 #include "base/strbuf.h"
 
-#define EXTENSION ".mgl"
+#define EXTENSION ".mgp"
 /* Leaves room in 255 bytes for a pid, a number and the extension. */
 #define MAX_PROGRAM_NAME 200
 #define MAX_TRIES        10000
@@ -123,7 +123,7 @@ static struct error *examine_existing(struct collect_output *output)
 	if (!S_ISREG(st.st_mode))
 		return error_remedy(error_create_path(ERROR_REFUSED, output->path,
 						      "cannot be written: not a regular file"),
-				    "A ledger has holes: name a regular file.");
+				    "A profile is written in no order: name a regular file.");
 	char *real = realpath(output->path, NULL);
 
 	if (!real)
@@ -140,17 +140,17 @@ static struct error *examine_directory(struct collect_output *output)
 
 	output->directory_fd = open(output->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (output->directory_fd < 0)
-		return error_remedy(error_create_system(errno, output->directory,
-							"cannot write the ledger there"),
-				    remedy);
+		return error_remedy(
+			error_create_system(errno, output->directory, "cannot write there"),
+			remedy);
 	if (faccessat(AT_FDCWD, output->directory, W_OK | X_OK, AT_EACCESS) != 0)
-		return error_remedy(error_create_system(errno, output->directory,
-							"cannot write the ledger there"),
-				    remedy);
+		return error_remedy(
+			error_create_system(errno, output->directory, "cannot write there"),
+			remedy);
 	if (statvfs(output->directory, &fs) == 0 && fs.f_blocks > 0 && fs.f_bavail == 0)
-		return error_remedy(error_create_system(ENOSPC, output->directory,
-							"cannot write the ledger there"),
-				    remedy);
+		return error_remedy(
+			error_create_system(ENOSPC, output->directory, "cannot write there"),
+			remedy);
 	return NULL;
 }
 
@@ -184,7 +184,7 @@ struct error *collect_output_begin(struct collect_output *output)
 
 	free(output->temporary);
 	output->temporary = NULL;
-	return error_create_system(errnum, output->directory, "cannot write the ledger there");
+	return error_create_system(errnum, output->directory, "cannot write there");
 }
 
 /* The number-th name to try: the plain one, then with .1, .2 … before the extension. */
@@ -228,20 +228,21 @@ static struct error *take_free_name(struct collect_output *output)
 		if (errnum == 0) {
 			free(output->path);
 			output->path = STEAL(name);
+			TRY(split(output));
 		}
 	}
-	return errnum ? error_create_system(errnum, output->path, "cannot name the ledger") : NULL;
+	return errnum ? error_create_system(errnum, output->path, "cannot name the profile") : NULL;
 }
 
 struct error *collect_output_finish(struct collect_output *output)
 {
 	if (close(cleanup_steal_fd(&output->fd)) != 0)
-		return error_create_system(errno, output->path, "cannot write the ledger");
+		return error_create_system(errno, output->path, "cannot write the profile");
 	if (!output->replace) {
 		TRY(take_free_name(output));
 	} else if (renameat(output->directory_fd, output->temporary, output->directory_fd,
 			    output->name) != 0) {
-		return error_create_system(errno, output->path, "cannot name the ledger");
+		return error_create_system(errno, output->path, "cannot name the profile");
 	}
 	free(output->temporary);
 	output->temporary = NULL;

@@ -1,5 +1,5 @@
 /*
- * Where a finished ledger goes: the name by its pattern, and a file that appears under
+ * Where a finished profile (or ledger) goes: the name by its pattern, and a file that appears under
  * it whole or not at all.
  *
  * Preparing comes before the target starts, so that a directory that cannot be written

@@ -8,7 +8,7 @@
 #include "collect/output.h"
 #include "collect/place.h"
 #include "collect/processes.h"
-#include "collect/save.h"
+#include "collect/keep.h"
 #include "ledger/reader.h"
 
 static struct error *open_session(const char *path, int *ret)
@@ -54,11 +54,7 @@ static struct error *save(int fd, const struct collect_found *found, const char 
 	struct error *error = collect_output_prepare(pattern, program, pid, &output);
 
 	if (!error && !output.discard) {
-		error = collect_output_begin(&output);
-		if (!error)
-			error = collect_save(fd, found->path, output.fd, output.path);
-		if (!error)
-			error = collect_output_finish(&output);
+		error = collect_keep(fd, found->path, NULL, &output);
 	}
 	if (!error)
 		*ret_path = STEAL(output.path);

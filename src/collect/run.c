@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "collect/keep.h"
 #include "collect/launch.h"
 #include "collect/preload.h"
 #include "collect/processes.h"
-#include "collect/save.h"
 #include "ledger/reader.h"
 
 #define LOG_DOMAIN "collect"
@@ -25,19 +25,10 @@ static struct rlimit raise_file_size(void)
 	return before;
 }
 
-static bool wants_profile(const struct collect_output *output)
-{
-	size_t length = strlen(output->path);
-
-	return length > 4 && strcmp(output->path + length - 4, ".mgp") == 0;
-}
-
 static struct error *prepare(const struct collect_run_options *options, struct collect_run *run)
 {
 	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
 	TRY(collect_session_create(run->pid, options->max_ledger, &run->session));
-	if (!wants_profile(&run->output))
-		return NULL;
 	return collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots);
 }
 
@@ -72,45 +63,9 @@ static struct error *launch(const struct collect_run_options *options, struct co
 	return collect_launch_start(&launched, run->session.path, run->program.path, exit_code);
 }
 
-static struct error *save_ledger(struct collect_run *run)
+static struct error *save(struct collect_run *run)
 {
-	struct collect_output *output = &run->output;
-
-	TRY(collect_save(run->session.fd, run->session.path, output->fd, output->path));
-
-	CLEANUP_FD int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
-
-	if (fd < 0)
-		return error_create_system(errno, NULL, "cannot keep the ledger open");
-	TRY(collect_output_finish(output));
-	run->ledger_fd = cleanup_steal_fd(&fd);
-	return NULL;
-}
-
-static struct error *save_profile(struct collect_run *run,
-				  const struct collect_finish_options *options)
-{
-	struct collect_finish_options finish = *options;
-	CLEANUP_FREE char *path = NULL;
-	struct ledger_reader *reader;
-
-	if (asprintf(&path, "%s/%s", run->output.directory, run->output.temporary) < 0) {
-		path = NULL;
-		return error_no_memory();
-	}
-	TRY(ledger_reader_open_fd(run->session.fd, run->session.path, &reader));
-	finish.snapshots = run->snapshots;
-	struct error *error = collect_finish(reader, &finish, path, run->output.path);
-
-	ledger_reader_close(reader);
-	TRY(error);
-	return collect_output_finish(&run->output);
-}
-
-static struct error *save(struct collect_run *run, const struct collect_run_options *options)
-{
-	TRY(collect_output_begin(&run->output));
-	TRY(run->snapshots ? save_profile(run, &options->finish) : save_ledger(run));
+	TRY(collect_keep(run->session.fd, run->session.path, &run->finish, &run->output));
 	run->saved = true;
 	return NULL;
 }
@@ -140,7 +95,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		.output = COLLECT_OUTPUT_CLOSED,
 		.session = COLLECT_SESSION_CLOSED,
 		.signals = {.fd = -1},
-		.ledger_fd = -1,
+		.finish = options->finish,
 	};
 	*exit_code = COLLECT_EXIT_FAILED;
 
@@ -154,14 +109,13 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 	if (error)
 		return error_remedy(error, "The program goes on; once it has ended, mallograph "
 					   "recover saves its recording.");
+	ret->finish.snapshots = ret->snapshots;
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)
 		collect_session_stop(&ret->session);
 	/* An empty recording is not worth a file. */
 	if (!ret->unsaved && !ret->output.discard && ret->recorded > 0)
-		ret->unsaved = save(ret, options);
-	if (ret->ledger_fd < 0)
-		ret->ledger_fd = fcntl(ret->session.fd, F_DUPFD_CLOEXEC, 0);
+		ret->unsaved = save(ret);
 	if (!ret->unsaved)
 		ret->leftover = collect_session_unlink(&ret->session);
 	return NULL;
@@ -169,8 +123,6 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 
 void collect_run_close(struct collect_run *run)
 {
-	if (run->ledger_fd >= 0)
-		close(run->ledger_fd);
 	collect_snapshots_free(run->snapshots);
 	collect_session_close(&run->session);
 	collect_output_close(&run->output);

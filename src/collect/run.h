@@ -1,7 +1,7 @@
 /*
  * A run from its start to the kept file: the program is found and launched, recorded
- * until it ends, and what was recorded saved: as a profile if the file's name ends in .mgp,
- * else as a ledger.
+ * until it ends, and what was recorded saved: as a profile or, if the file's name ends in
+ * .mgl, as a ledger.
  *
  * While one is under way this process has its signals blocked, and afterwards too: the
  * caller prints its summary and ends with collect_signals_die() or an exit code.
@@ -34,15 +34,15 @@ struct collect_run {
 	struct collect_end end;
 	struct collect_program program;
 	struct collect_output output;
-	struct collect_session session;
+	struct collect_session session; /* its fd can be read until the run is closed */
 	struct collect_signals signals;
-	struct collect_snapshots *snapshots; /* NULL = what is kept is a ledger */
-	int ledger_fd;                       /* the recording, to be read */
-	bool saved;                          /* it stands at output.path */
-	struct error *unsaved;               /* why not; the session file stays where it is */
-	struct error *leftover;              /* why the session file could not be removed */
-	size_t recorded;                     /* ledgers in it */
-	size_t running;                      /* processes not yet ended */
+	struct collect_snapshots *snapshots;
+	struct collect_finish_options finish; /* with them */
+	bool saved;                           /* it stands at output.path */
+	struct error *unsaved;                /* why not; the session file stays where it is */
+	struct error *leftover;               /* why the session file could not be removed */
+	size_t recorded;                      /* ledgers in it */
+	size_t running;                       /* processes not yet ended */
 };
 
 /* An error is one of before the start, or one that lost sight of the program; exit_code is

@@ -8,7 +8,8 @@
 
 #include "collect/place.h"
 
-#define EXTENSION ".mgl"
+#define EXTENSION         ".mgl"
+#define PROFILE_EXTENSION ".mgp"
 
 static void close_directory(DIR **directory)
 {
@@ -33,6 +34,15 @@ static bool is_ledger_name(const char *name)
 	end += strlen(EXTENSION);
 	return end[0] == '\0' ||
 	       (end[0] == '.' && end[1] && end[1 + strspn(end + 1, "0123456789")] == '\0');
+}
+
+static bool is_recording_name(const char *name)
+{
+	size_t length = strlen(name);
+
+	return is_ledger_name(name) ||
+	       (name[0] != '.' && length > strlen(PROFILE_EXTENSION) &&
+		strcmp(name + length - strlen(PROFILE_EXTENSION), PROFILE_EXTENSION) == 0);
 }
 
 static struct error *add(struct collect_sessions *sessions, int fd, const char *directory,
@@ -70,7 +80,8 @@ static int newest_first(const void *a, const void *b)
 }
 
 /* Takes fd over. */
-static struct error *list(int fd, const char *path, struct collect_sessions *sessions)
+static struct error *list(int fd, const char *path, bool (*is_wanted)(const char *name),
+			  struct collect_sessions *sessions)
 {
 	CLEANUP(close_directory) DIR *directory = fdopendir(fd);
 	struct dirent *entry;
@@ -82,7 +93,7 @@ static struct error *list(int fd, const char *path, struct collect_sessions *ses
 		return error_create_system(errnum, path, "cannot list");
 	}
 	while ((entry = readdir(directory)))
-		if (is_ledger_name(entry->d_name))
+		if (is_wanted(entry->d_name))
 			TRY(add(sessions, dirfd(directory), path, entry->d_name));
 	if (sessions->list.count > 1)
 		qsort(sessions->list.items, sessions->list.count, sizeof(*sessions->list.items),
@@ -101,7 +112,7 @@ struct error *collect_sessions_list(struct collect_sessions *ret)
 			error_free(error);
 			continue;
 		}
-		error = list(cleanup_steal_fd(&place.fd), place.path, ret);
+		error = list(cleanup_steal_fd(&place.fd), place.path, is_ledger_name, ret);
 		collect_place_close(&place);
 		TRY(error);
 	}
@@ -114,5 +125,5 @@ struct error *collect_sessions_list_directory(const char *path, struct collect_s
 
 	if (fd < 0)
 		return error_create_system(errno, path, "cannot list");
-	return list(fd, path, ret);
+	return list(fd, path, is_recording_name, ret);
 }

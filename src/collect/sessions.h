@@ -23,7 +23,7 @@ struct collect_sessions {
 };
 
 struct error *collect_sessions_list(struct collect_sessions *ret) ERROR_MUST_CHECK;
-/* The same of one directory, in which names say nothing. */
+/* The same of any directory: ledgers and profiles; their names say nothing more. */
 struct error *collect_sessions_list_directory(const char *path,
 					      struct collect_sessions *ret) ERROR_MUST_CHECK;
 void collect_sessions_free(struct collect_sessions *sessions);

@@ -5,23 +5,10 @@
 #include "base/units.h"
 #include "report/words.h"
 
-#define PREFIX       "mallograph: "
-#define INDENT       13u /* where the text after a label begins */
-#define VALUE_COLUMN "%10s"
-#define VALUE_WIDTH  11u /* a value after its label, with the gap behind it */
-#define RSS_COLUMN   56u
-
-const struct analyze_process *report_main_process(const struct analyze_model *model)
-{
-	const struct analyze_process *main = model->process_count ? &model->processes[0] : NULL;
-
-	/* env and shell wrappers exec what one asked about. */
-	for (size_t i = 1; i < model->process_count; i++)
-		if (model->processes[i].how == ANALYZE_EXEC &&
-		    model->processes[i].parent == main->id)
-			main = &model->processes[i];
-	return main;
-}
+#define PREFIX      "mallograph: "
+#define LABEL_WIDTH 10u
+#define VALUE_WIDTH 10u
+#define RSS_COLUMN  56u
 
 /* A child of fork frees blocks that are its parent's. */
 static bool has_unknown_frees(const struct analyze_process *process)
@@ -31,18 +18,22 @@ static bool has_unknown_frees(const struct analyze_process *process)
 
 static bool is_complete(const struct analyze_process *process)
 {
-	return process->loss_count == 0 && !has_unknown_frees(process);
+	for (size_t i = 0; i < process->loss_count; i++)
+		if (report_is_loss(&process->losses[i]))
+			return false;
+	return !has_unknown_frees(process);
 }
 
-static void put_program(struct strbuf *out, const struct analyze_process *process)
+static void put_program(struct strbuf *out, const struct analyze_process *process, size_t columns)
 {
 	char duration[UNITS_BYTES];
 
 	strbuf_append(out, PREFIX);
-	report_put_command(out, process, REPORT_COLUMNS - strlen(PREFIX));
+	report_put_command(out, process, columns - strlen(PREFIX));
 	strbuf_append_char(out, '\n');
 	strbuf_fill(out, ' ', strlen(PREFIX));
-	strbuf_printf(out, "pid %" PRId32 ", ", process->pid);
+	if (process->pid != ANALYZE_UNKNOWN)
+		strbuf_printf(out, "pid %" PRIu64 ", ", process->pid);
 	report_put_end(out, process);
 	if (process->duration_ns != ANALYZE_UNKNOWN)
 		strbuf_printf(out, ", %s", units_format_duration(duration, process->duration_ns));
@@ -51,65 +42,96 @@ static void put_program(struct strbuf *out, const struct analyze_process *proces
 	strbuf_append(out, is_complete(process) ? ", complete\n\n" : ", not complete\n\n");
 }
 
-static void put_peak(struct strbuf *out, const struct analyze_process *process)
+static void put_label(struct strbuf *out, const struct report_style *style,
+		      enum report_colour colour, const char *label)
+{
+	strbuf_append(out, "  ");
+	report_put_coloured(out, style, colour, label);
+	strbuf_fill(out, ' ', LABEL_WIDTH - strlen(label));
+}
+
+/* A size after its label, right-aligned. */
+static void put_size(struct strbuf *out, const struct report_style *style, const char *label,
+		     uint64_t bytes)
 {
 	char text[UNITS_BYTES];
-	size_t start = out->length;
+	size_t length;
 
-	strbuf_printf(out, "  %-10s" VALUE_COLUMN "  ", "PEAK",
-		      units_format_size(text, process->counts.peak_bytes));
+	units_format_size(text, bytes);
+	length = strlen(text);
+	put_label(out, style, REPORT_HEADING, label);
+	strbuf_fill(out, ' ', length < VALUE_WIDTH ? VALUE_WIDTH - length : 0);
+	report_put_coloured(out, style, REPORT_FIGURE, text);
+	strbuf_append(out, "  ");
+}
+
+static void put_peak(struct strbuf *out, const struct analyze_process *process,
+		     const struct report_style *style)
+{
+	CLEANUP_STRBUF struct strbuf line = STRBUF_EMPTY;
+	char text[UNITS_BYTES];
+	size_t column;
+
+	put_size(out, style, "PEAK", process->counts.peak_bytes);
 	if (process->peak_error)
-		strbuf_printf(out, "(+/- %s) ", units_format_size(text, process->peak_error));
+		strbuf_printf(&line, "(+/- %s) ", units_format_size(text, process->peak_error));
 	if (process->peak_time_ns != ANALYZE_UNKNOWN)
-		strbuf_printf(out, "at %s ", units_format_duration(text, process->peak_time_ns));
-	strbuf_append(out, "in ");
-	report_put_blocks(out, process->counts.peak_blocks);
+		strbuf_printf(&line, "at %s ", units_format_duration(text, process->peak_time_ns));
+	strbuf_append(&line, "in ");
+	report_put_blocks(&line, process->counts.peak_blocks);
+	column = 2 + LABEL_WIDTH + VALUE_WIDTH + 2 + line.length;
 	if (process->rss_peak != ANALYZE_UNKNOWN) {
-		size_t column = out->length - start;
 		size_t gap = column + 2 < RSS_COLUMN ? RSS_COLUMN - column : 2;
 
 		units_format_size(text, process->rss_peak);
-		if (column + gap + strlen("RSS peak ") + strlen(text) > REPORT_COLUMNS) {
-			strbuf_append_char(out, '\n');
-			gap = INDENT + VALUE_WIDTH;
+		if (column + gap + strlen("RSS peak ") + strlen(text) > report_columns(style)) {
+			strbuf_append_char(&line, '\n');
+			gap = 2 + LABEL_WIDTH + VALUE_WIDTH + 2;
 		}
-		strbuf_fill(out, ' ', gap);
-		strbuf_printf(out, "RSS peak %s", text);
+		strbuf_fill(&line, ' ', gap);
+		strbuf_printf(&line, "RSS peak %s", text);
 	}
+	if (line.failed)
+		out->failed = true;
+	else
+		strbuf_append(out, line.text);
 	strbuf_append_char(out, '\n');
 }
 
-static void put_live(struct strbuf *out, const struct analyze_process *process)
+static void put_live(struct strbuf *out, const struct analyze_process *process,
+		     const struct report_style *style)
 {
 	const struct analyze_counts *counts = &process->counts;
 	bool running = process->end == ANALYZE_RUNNING;
 	char text[UNITS_BYTES];
 
-	strbuf_printf(out, "  %-10s" VALUE_COLUMN "  in ", running ? "LIVE NOW" : "AT END",
-		      units_format_size(text, counts->live_bytes));
+	put_size(out, style, running ? "LIVE NOW" : "AT END", counts->live_bytes);
+	strbuf_append(out, "in ");
 	report_put_blocks(out, counts->live_blocks);
-	if (running && (counts->live_bytes_low != counts->live_bytes ||
-			counts->live_blocks_low != counts->live_blocks)) {
+	if (running && (process->live_bytes_low != counts->live_bytes ||
+			process->live_blocks_low != counts->live_blocks)) {
 		strbuf_printf(out, ", at least %s in ",
-			      units_format_size(text, counts->live_bytes_low));
-		report_put_blocks(out, counts->live_blocks_low);
+			      units_format_size(text, process->live_bytes_low));
+		report_put_blocks(out, process->live_blocks_low);
 	}
 	if (!running && counts->live_blocks == 0 && counts->allocations)
 		strbuf_append(out, ": everything was freed");
 	strbuf_append_char(out, '\n');
 }
 
-static void put_allocated(struct strbuf *out, const struct analyze_process *process)
+static void put_allocated(struct strbuf *out, const struct analyze_process *process,
+			  const struct report_style *style)
 {
 	const struct analyze_counts *counts = &process->counts;
 	char text[UNITS_BYTES];
 
-	strbuf_printf(out, "  %-10s ", "ALLOCATED");
+	put_label(out, style, REPORT_HEADING, "ALLOCATED");
+	strbuf_append_char(out, ' ');
 	report_put_plural(out, counts->allocations, "time", "times");
 	strbuf_printf(out, ", %s", units_format_size(text, counts->allocated_bytes));
 	if (counts->allocations) {
 		strbuf_printf(out, "; %s temporary (", units_format_count(text, counts->temporary));
-		report_put_percent(out, counts->temporary, counts->allocations);
+		report_put_small_percent(out, counts->temporary, counts->allocations);
 		strbuf_append(out, " %)");
 	}
 	if (process->failed)
@@ -117,61 +139,82 @@ static void put_allocated(struct strbuf *out, const struct analyze_process *proc
 	strbuf_append_char(out, '\n');
 }
 
-static void put_loss_line(struct strbuf *out, const struct strbuf *text, bool first)
+static void put_loss_line(struct strbuf *out, const struct strbuf *text, bool first,
+			  const struct report_style *style)
 {
 	if (text->failed) {
 		out->failed = true;
 		return;
 	}
-	strbuf_printf(out, "  %-10s ", first ? "NOT SEEN" : "");
-	report_put_wrapped(out, text->text, INDENT);
+	put_label(out, style, REPORT_WARNING, first ? "NOT SEEN" : "");
+	strbuf_append_char(out, ' ');
+	report_put_wrapped(out, text->text, 2 + LABEL_WIDTH + 1, report_columns(style));
 	strbuf_append_char(out, '\n');
 }
 
-static void put_losses(struct strbuf *out, const struct analyze_process *process)
+static void put_losses(struct strbuf *out, const struct analyze_process *process,
+		       const struct report_style *style)
 {
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	bool first = true;
 
-	for (size_t i = 0; i < process->loss_count; i++, first = false) {
+	for (size_t i = 0; i < process->loss_count; i++) {
+		if (!report_is_loss(&process->losses[i]))
+			continue;
 		strbuf_clear(&text);
 		report_put_loss(&text, &process->losses[i]);
-		put_loss_line(out, &text, first);
+		put_loss_line(out, &text, first, style);
+		first = false;
 	}
 	if (has_unknown_frees(process)) {
 		strbuf_clear(&text);
 		report_put_plural(&text, process->unknown_frees,
 				  "freed block whose allocation no hook saw",
 				  "freed blocks whose allocation no hook saw");
-		put_loss_line(out, &text, first);
+		put_loss_line(out, &text, first, style);
 	}
 }
 
-void report_put_head(struct strbuf *out, const struct analyze_process *process)
+void report_put_head(struct strbuf *out, const struct analyze_process *process,
+		     const struct report_style *style)
 {
-	put_program(out, process);
-	put_peak(out, process);
-	put_live(out, process);
-	put_allocated(out, process);
-	put_losses(out, process);
+	put_program(out, process, report_columns(style));
+	put_peak(out, process, style);
+	put_live(out, process, style);
+	put_allocated(out, process, style);
+	put_losses(out, process, style);
 }
 
 void report_put_others(struct strbuf *out, const struct analyze_model *model,
-		       const struct analyze_process *process)
+		       const struct analyze_process *process, const struct report_style *style)
 {
+	const struct analyze_process *largest = NULL;
 	size_t others = 0, incomplete = 0;
+	char size[UNITS_BYTES];
 
 	for (size_t i = 0; i < model->process_count; i++) {
-		if (&model->processes[i] == process)
+		const struct analyze_process *other = &model->processes[i];
+
+		if (other == process)
 			continue;
 		others++;
-		incomplete += !is_complete(&model->processes[i]);
+		incomplete += !is_complete(other);
+		if (!largest || other->counts.peak_bytes > largest->counts.peak_bytes)
+			largest = other;
 	}
-	if (others == 0)
+	if (!largest)
 		return;
-	strbuf_printf(out, "  %-10s ", "PROCESSES");
+	put_label(out, style, REPORT_HEADING, "PROCESSES");
+	strbuf_append_char(out, ' ');
 	report_put_plural(out, others, "more was recorded", "more were recorded");
 	if (incomplete)
 		strbuf_printf(out, ", %zu of them not completely", incomplete);
-	strbuf_append(out, ": report --json\n");
+	strbuf_append(out, ": mallograph report\n");
+	if (largest->counts.peak_bytes <= process->counts.peak_bytes)
+		return;
+	strbuf_fill(out, ' ', 2 + LABEL_WIDTH + 1);
+	strbuf_printf(out,
+		      "largest peak %s: ", units_format_size(size, largest->counts.peak_bytes));
+	report_put_command(out, largest, report_columns(style) - 2 - LABEL_WIDTH - 1 - 25);
+	strbuf_append_char(out, '\n');
 }

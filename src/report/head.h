@@ -4,16 +4,14 @@
 
 #include "analyze/model.h"
 #include "base/strbuf.h"
-
-/* The process a report is about: the root, or what it became by exec. NULL if nothing
- * was recorded. */
-const struct analyze_process *report_main_process(const struct analyze_model *model);
+#include "report/report.h"
 
 /* Program line, end, PEAK, AT END, ALLOCATED, NOT SEEN. */
-void report_put_head(struct strbuf *out, const struct analyze_process *process);
+void report_put_head(struct strbuf *out, const struct analyze_process *process,
+		     const struct report_style *style);
 
-/* "3 more processes were recorded …"; nothing if there are none. */
+/* "3 more were recorded …"; nothing if there are none. */
 void report_put_others(struct strbuf *out, const struct analyze_model *model,
-		       const struct analyze_process *process);
+		       const struct analyze_process *process, const struct report_style *style);
 
 #endif

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/strbuf.h"
+#include "analyze/stacks.h"
 #include "report/words.h"
 
 static void put_name(struct strbuf *out, const char *name)
@@ -79,7 +79,7 @@ static void put_losses(struct strbuf *out, const struct analyze_process *process
 		const struct analyze_loss *loss = &process->losses[i];
 
 		strbuf_append(out, i ? ", {" : "{");
-		put_string(out, "kind", loss->kind);
+		put_text(out, "kind", &loss->kind);
 		put_count(out, "count", loss->count);
 		put_text(out, "detail", &loss->detail);
 		strbuf_append_char(out, '}');
@@ -95,10 +95,8 @@ static void put_process(struct strbuf *out, const struct analyze_process *proces
 	put_count(out, "id", process->id);
 	put_number(out, "parent", process->parent ? process->parent : ANALYZE_UNKNOWN);
 	put_string(out, "how", report_how_word(process->how));
-	put_name(out, "pid");
-	strbuf_printf(out, "%" PRId32, process->pid);
-	put_name(out, "ppid");
-	strbuf_printf(out, "%" PRId32, process->ppid);
+	put_number(out, "pid", process->pid);
+	put_number(out, "ppid", process->ppid);
 	put_text(out, "exe", &process->exe);
 	put_command(out, &process->argv);
 	put_name(out, "end");
@@ -120,8 +118,8 @@ static void put_process(struct strbuf *out, const struct analyze_process *proces
 	put_count(out, "live_blocks", counts->live_blocks);
 	put_count(out, "live_bytes", counts->live_bytes);
 	if (process->end == ANALYZE_RUNNING) {
-		put_count(out, "live_bytes_low", counts->live_bytes_low);
-		put_count(out, "live_blocks_low", counts->live_blocks_low);
+		put_count(out, "live_bytes_low", process->live_bytes_low);
+		put_count(out, "live_blocks_low", process->live_blocks_low);
 	}
 	put_count(out, "temporary", counts->temporary);
 	put_count(out, "threads", process->threads);
@@ -132,21 +130,25 @@ static void put_process(struct strbuf *out, const struct analyze_process *proces
 	strbuf_append_char(out, '}');
 }
 
-static void put_frame(struct strbuf *out, const struct analyze_model *model,
-		      const struct analyze_frame *frame)
+static void put_frame(struct strbuf *out, const struct analyze_walk *walk)
 {
+	const struct analyze_model *model = walk->model;
+	uint32_t at = model->frames[walk->frame].place;
+	const struct analyze_place *place = &model->places[at];
+	const struct analyze_line *line = &model->lines[walk->line];
+
 	strbuf_append_char(out, '{');
-	put_string(out, "function", NULL);
-	put_string(out, "file", NULL);
-	put_string(out, "line", NULL);
-	put_string(out, "column", NULL);
-	put_text(out, "module", &model->modules[frame->module].path);
-	if (frame->flags & ANALYZE_FRAME_CUT)
-		put_string(out, "offset", NULL);
+	put_text(out, "function", &model->texts[model->names[line->name].function]);
+	put_text(out, "file", &model->texts[line->file]);
+	put_number(out, "line", line->line ? line->line : ANALYZE_UNKNOWN);
+	put_number(out, "column", line->column ? line->column : ANALYZE_UNKNOWN);
+	put_text(out, "module", &model->modules[place->module].path);
+	if (at)
+		put_count(out, "offset", place->offset);
 	else
-		put_count(out, "offset", frame->offset);
+		put_string(out, "offset", NULL);
 	put_name(out, "inlined");
-	strbuf_append(out, "false}");
+	strbuf_append(out, walk->is_inlined ? "true}" : "false}");
 }
 
 static void put_counts(struct strbuf *out, const struct analyze_counts *counts)
@@ -161,39 +163,56 @@ static void put_counts(struct strbuf *out, const struct analyze_counts *counts)
 	put_count(out, "temporary", counts->temporary);
 }
 
-static void put_site(struct strbuf *out, const struct analyze_model *model,
-		     const struct analyze_site *site)
+/* Of analyze_sizes_load(). */
+struct sizes {
+	struct analyze_size *list;
+	size_t *first;
+};
+
+static void put_sizes(struct strbuf *out, const struct sizes *sizes, size_t site)
 {
+	size_t first = sizes->first[site];
+
+	put_name(out, "sizes");
+	strbuf_append_char(out, '[');
+	for (size_t i = first; i < sizes->first[site + 1]; i++) {
+		uint32_t size_class = sizes->list[i].size_class;
+
+		strbuf_printf(out, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]",
+			      i > first ? ", " : "", analyze_class_low(size_class),
+			      analyze_class_low(size_class + 1), sizes->list[i].allocations);
+	}
+	strbuf_append_char(out, ']');
+}
+
+static void put_site(struct strbuf *out, const struct analyze_model *model, size_t at,
+		     const struct sizes *sizes)
+{
+	const struct analyze_site *site = &model->sites[at];
+	struct analyze_walk walk = ANALYZE_WALK(model, site->frame);
+	bool first = true;
+
 	strbuf_append_char(out, '{');
 	put_count(out, "process", model->processes[site->process].id);
 	put_string(out, "function_called", analyze_api_name(site->api));
 	put_counts(out, &site->counts);
-	put_name(out, "sizes");
-	strbuf_append_char(out, '[');
-	for (size_t i = 0; i < site->size_count; i++) {
-		const struct analyze_size *size = &model->sizes[site->sizes + i];
-
-		strbuf_printf(out, "%s[%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]", i ? ", " : "",
-			      size->low, size->high, size->allocations);
-	}
-	strbuf_append_char(out, ']');
+	put_sizes(out, sizes, at);
 	put_name(out, "stack");
 	strbuf_append_char(out, '[');
-	for (uint32_t frame = site->frame; frame; frame = model->frames[frame].parent) {
-		if (frame != site->frame)
-			strbuf_append(out, ", ");
-		put_frame(out, model, &model->frames[frame]);
+	while (analyze_walk_next(&walk)) {
+		strbuf_append(out, first ? "" : ", ");
+		put_frame(out, &walk);
+		first = false;
 	}
 	strbuf_append(out, "]}");
 }
 
-struct error *report_json_print(struct analyze_model *model, const struct report_options *options,
-				FILE *out)
+static struct error *print(struct analyze_model *model, const struct report_options *options,
+			   const struct sizes *sizes, FILE *out)
 {
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	struct analyze_counts others = {0};
 
-	analyze_sites_sort(model, options->order);
 	strbuf_append(&text,
 		      "{\"format\": \"mallograph-report\", \"version\": 1,\n\"processes\": [");
 	for (size_t i = 0; i < model->process_count; i++) {
@@ -209,7 +228,7 @@ struct error *report_json_print(struct analyze_model *model, const struct report
 		}
 		strbuf_append(&text, i ? ",\n" : "\n");
 		TRY(report_flush(&text, out));
-		put_site(&text, model, &model->sites[i]);
+		put_site(&text, model, i, sizes);
 	}
 	strbuf_append(&text, "\n],\n\"others\": ");
 	TRY(report_flush(&text, out));
@@ -217,4 +236,18 @@ struct error *report_json_print(struct analyze_model *model, const struct report
 	put_counts(&text, &others);
 	strbuf_append(&text, "}}\n");
 	return report_flush(&text, out);
+}
+
+struct error *report_json_print(struct analyze_model *model, const struct report_options *options,
+				FILE *out)
+{
+	struct sizes sizes = {0};
+
+	analyze_sites_sort(model, options->order);
+	TRY(analyze_sizes_load(model, &sizes.list, &sizes.first));
+	struct error *error = print(model, options, &sizes, out);
+
+	free(sizes.list);
+	free(sizes.first);
+	return error;
 }

@@ -1,10 +1,11 @@
 /*
- * Reports over a model, written to a stream: the JSON of docs/JSON.md, the text for a
- * person, and the short summary that ends a run.
+ * Reports over a model, written to a stream: the JSON of docs/JSON.md, and text for a
+ * person: the summary that ends a run, the report with whole stacks, a tree, blocks,
+ * histograms, and what a profile says of itself.
  *
- * Text is at most 80 columns wide but for names that do not fit, has no colours, and is
- * safe for a terminal whatever the names hold. Errors: writing failed, or no memory.
- * The model is sorted by the order asked for and otherwise only read.
+ * Text is style.columns wide but for what cannot be broken, has colours where style says
+ * so, and is safe for a terminal whatever the names hold. Errors: writing failed, the
+ * profile's, no memory. The model is sorted by the order asked for and otherwise only read.
  */
 #ifndef MALLOGRAPH_REPORT_REPORT_H
 #define MALLOGRAPH_REPORT_REPORT_H
@@ -13,27 +14,54 @@
 #include <stdio.h>
 
 #include "analyze/model.h"
+#include "analyze/sizes.h"
+#include "analyze/tree.h"
 #include "base/error.h"
 
 #define REPORT_SITES_DEFAULT 20u
 #define REPORT_SITES_ALL     SIZE_MAX
+#define REPORT_COLUMNS       80u /* at least */
+
+struct report_style {
+	unsigned int columns; /* 0 = REPORT_COLUMNS */
+	bool has_colours;
+};
 
 struct report_options {
 	enum analyze_order order; /* 0 = by peak */
 	size_t sites;             /* how many are listed; the rest is summed */
+	struct report_style style;
 };
 
 struct report_summary {
 	const char *saved_path; /* NULL = no file was kept */
 	uint64_t saved_bytes;
+	bool is_newest_here; /* commands that are told no file take this one */
+	struct report_style style;
+};
+
+struct report_hist {
+	enum analyze_by by;
+	bool bytes;
+	size_t limit;                        /* distributions */
+	const struct analyze_linear *linear; /* NULL = powers of two */
+	struct report_style style;
 };
 
 struct error *report_json_print(struct analyze_model *model, const struct report_options *options,
 				FILE *out) ERROR_MUST_CHECK;
 struct error *report_text_print(struct analyze_model *model, const struct report_options *options,
 				FILE *out) ERROR_MUST_CHECK;
+struct error *report_tree_print(struct analyze_model *model, const struct report_options *options,
+				enum analyze_direction direction, FILE *out) ERROR_MUST_CHECK;
 struct error *report_summary_print(struct analyze_model *model,
 				   const struct report_summary *options,
 				   FILE *out) ERROR_MUST_CHECK;
+struct error *report_blocks_print(struct analyze_model *model, FILE *out) ERROR_MUST_CHECK;
+struct error *report_hist_print(struct analyze_model *model, const struct report_hist *options,
+				FILE *out) ERROR_MUST_CHECK;
+/* path: what it is called. */
+struct error *report_info_print(struct analyze_model *model, const char *path,
+				const struct report_style *style, FILE *out) ERROR_MUST_CHECK;
 
 #endif

@@ -1,43 +1,326 @@
-/* What ends a run: the totals, the first few sites, and where the rest is. */
+/* What ends a run: the totals, who is behind the peak, and where the rest is. */
 #include "report/report.h"
 
-#include "base/strbuf.h"
+#include <inttypes.h>
+
+#include "analyze/finding.h"
+#include "analyze/groups.h"
+#include "analyze/timeline.h"
 #include "base/units.h"
+#include "report/bars.h"
+#include "report/graph.h"
 #include "report/head.h"
 #include "report/table.h"
 #include "report/words.h"
 
-#define SUMMARY_SITES 6u
+#define SITES         6u
+#define FURTHER_SITES 3u
+#define MODULES       4u
+#define INDENT        9u
+
+struct summary {
+	struct analyze_model *model;
+	const struct analyze_process *process;
+	uint32_t place; /* of the process */
+	const struct report_summary *options;
+	const struct report_style *style;
+	struct strbuf *out;
+};
+
+static void put_heading(const struct summary *summary, const char *heading, const char *note)
+{
+	strbuf_append_char(summary->out, '\n');
+	report_put_coloured(summary->out, summary->style, REPORT_HEADING, heading);
+	strbuf_printf(summary->out, "%s%s\n", *note ? " " : "", note);
+}
+
+/* --- the sentence ------------------------------------------------------------------- */
+
+static struct error *put_finding(const struct summary *summary)
+{
+	const struct analyze_model *model = summary->model;
+	uint64_t peak = summary->process->counts.peak_bytes;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY, name = STRBUF_EMPTY;
+	struct analyze_finding finding;
+
+	TRY(analyze_finding_make(model, summary->place, &finding));
+	if (finding.name == 0)
+		return NULL;
+	report_put_name(&name, model, finding.name);
+	if (finding.peak_bytes >= peak)
+		strbuf_append(&text, "All");
+	else
+		strbuf_printf(&text, "%u %%",
+			      (unsigned int)((unsigned __int128)finding.peak_bytes * 100 / peak));
+	strbuf_printf(&text, " of the peak was allocated %s ", finding.is_title ? "by" : "below");
+	report_put_cut(&text, &name, report_columns(summary->style) - 4);
+	strbuf_append(&text, " (");
+	report_put_module(&text, model, model->names[finding.name].module);
+	strbuf_append(&text, ").");
+	TRY(strbuf_result(&text));
+	strbuf_append(summary->out, "\n  ");
+	report_put_wrapped(summary->out, text.text, 2, report_columns(summary->style));
+	strbuf_append_char(summary->out, '\n');
+	return NULL;
+}
+
+/* --- tables ------------------------------------------------------------------------- */
+
+/* Groups that are shown already, by title and caller. */
+struct shown {
+	struct analyze_group groups[SITES + 4 * FURTHER_SITES];
+	size_t count;
+};
+
+static void add_shown(struct shown *shown, const struct report_table *table)
+{
+	size_t rows = report_table_rows(table);
+
+	for (size_t i = 0; i < rows; i++)
+		shown->groups[shown->count++] = table->groups->items[i];
+}
+
+static bool is_shown(const struct shown *shown, const struct analyze_group *group)
+{
+	for (size_t i = 0; i < shown->count; i++)
+		if (shown->groups[i].title == group->title &&
+		    shown->groups[i].caller == group->caller)
+			return true;
+	return false;
+}
+
+struct list {
+	enum analyze_order order;
+	const char *heading;
+	const char *note;
+};
+
+/* Whether the leader of a list has so much that it should be known. */
+static bool matters(const struct summary *summary, const struct analyze_group *leader,
+		    enum analyze_order order)
+{
+	const struct analyze_counts *all = &summary->process->counts;
+	uint64_t value = analyze_order_value(&leader->counts, order);
+
+	switch (order) {
+	case ANALYZE_BY_LIVE:
+		return value >= all->peak_bytes / 20 || value >= UINT64_C(1) << 20;
+	case ANALYZE_BY_TEMPORARY:
+		return value >= all->allocations / 10;
+	default:
+		return value >= analyze_order_value(all, order) / 10;
+	}
+}
+
+static struct error *put_list(const struct summary *summary, const struct list *list, bool is_first,
+			      struct shown *shown)
+{
+	struct analyze_groups groups;
+	struct report_table table = {
+		.model = summary->model,
+		.process = summary->process,
+		.groups = &groups,
+		.order = list->order,
+		.rows = is_first ? SITES : FURTHER_SITES,
+		.sums_others = is_first,
+		.style = summary->style,
+	};
+
+	TRY(analyze_groups_make(summary->model, summary->place, list->order, &groups));
+	if (is_first || (report_table_rows(&table) && !is_shown(shown, &groups.items[0]) &&
+			 matters(summary, &groups.items[0], list->order))) {
+		put_heading(summary, list->heading, list->note);
+		report_put_table(summary->out, &table);
+		add_shown(shown, &table);
+	}
+	analyze_groups_free(&groups);
+	return NULL;
+}
+
+static struct error *put_tables(const struct summary *summary)
+{
+	static const char merged[] =
+		"(stacks merged at the first frame outside allocator wrappers)";
+	static const struct list first = {ANALYZE_BY_PEAK, "PEAK BY SITE", merged};
+	static const struct list sizeless = {ANALYZE_BY_ALLOCATIONS, "ALLOCATIONS BY SITE", ""};
+	static const struct list further[] = {
+		{ANALYZE_BY_LIVE, "LIVE BY SITE", ""},
+		{ANALYZE_BY_ALLOCATIONS, "ALLOCATIONS BY SITE", ""},
+		{ANALYZE_BY_BYTES, "ALLOCATED BY SITE", ""},
+		{ANALYZE_BY_TEMPORARY, "TEMPORARY BY SITE", "(freed before the next allocation)"},
+	};
+	struct shown shown = {.count = 0};
+
+	TRY(put_list(summary, summary->process->counts.peak_bytes ? &first : &sizeless, true,
+		     &shown));
+	for (size_t i = 0; i < sizeof(further) / sizeof(further[0]); i++)
+		TRY(put_list(summary, &further[i], false, &shown));
+	return NULL;
+}
+
+/* --- pictures ----------------------------------------------------------------------- */
+
+static struct error *put_timeline(const struct summary *summary)
+{
+	struct analyze_timeline timeline;
+
+	TRY(analyze_timeline_load(summary->model, summary->place, &timeline));
+	report_put_graph(summary->out, &timeline, summary->process, summary->style);
+	analyze_timeline_free(&timeline);
+	return NULL;
+}
+
+static struct error *put_sizes(const struct summary *summary)
+{
+	struct analyze_distributions_options options = {.process = summary->place, .limit = 1};
+	struct analyze_distributions distributions;
+	struct analyze_buckets buckets = {0};
+
+	TRY(analyze_distributions_make(summary->model, &options, &distributions));
+	struct error *error =
+		distributions.count ? analyze_quantize(&distributions.items[0], &buckets) : NULL;
+
+	if (!error && buckets.list.count) {
+		strbuf_append_char(summary->out, '\n');
+		report_put_bars(summary->out, "SIZES",
+				&(struct report_bars){
+					.buckets = &buckets,
+					.total = distributions.items[0].total,
+					.skips_empty = true,
+					.style = summary->style,
+				});
+	}
+	analyze_buckets_free(&buckets);
+	analyze_distributions_free(&distributions);
+	return error;
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+static const char *lack_words(enum analyze_symbols symbols)
+{
+	switch (symbols) {
+	case ANALYZE_SYMBOLS_SYMTAB:
+		return "function names only, no line numbers";
+	case ANALYZE_SYMBOLS_PENDING:
+		return "not looked for yet";
+	default:
+		return "no function names";
+	}
+}
+
+static void put_lacking(const struct summary *summary, const struct analyze_lack *lacks,
+			size_t count, enum analyze_symbols symbols, bool *first)
+{
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+	size_t named = 0, left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (summary->model->modules[lacks[i].module].symbols != symbols)
+			continue;
+		if (named == MODULES) {
+			left++;
+			continue;
+		}
+		strbuf_append(&text, named++ ? ", " : "");
+		report_put_module(&text, summary->model, lacks[i].module);
+	}
+	if (named == 0)
+		return;
+	if (left)
+		strbuf_printf(&text, " and %zu more", left);
+	strbuf_printf(&text, ": %s", lack_words(symbols));
+	if (text.failed) {
+		summary->out->failed = true;
+		return;
+	}
+	if (*first) {
+		strbuf_append_char(summary->out, '\n');
+		report_put_coloured(summary->out, summary->style, REPORT_HEADING, "SYMBOLS");
+		strbuf_append(summary->out, "  ");
+	} else {
+		strbuf_fill(summary->out, ' ', INDENT);
+	}
+	*first = false;
+	report_put_wrapped(summary->out, text.text, INDENT, report_columns(summary->style));
+	strbuf_append_char(summary->out, '\n');
+}
+
+static struct error *put_symbols(const struct summary *summary)
+{
+	static const enum analyze_symbols levels[] = {
+		ANALYZE_SYMBOLS_NONE,
+		ANALYZE_SYMBOLS_SYMTAB,
+		ANALYZE_SYMBOLS_PENDING,
+	};
+	CLEANUP_FREE struct analyze_lack *lacks = NULL;
+	size_t count;
+	bool first = true;
+
+	TRY(analyze_lacks_make(summary->model, summary->place, &lacks, &count));
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		put_lacking(summary, lacks, count, levels[i], &first);
+	return NULL;
+}
 
 static void put_saved(struct strbuf *out, const struct report_summary *options)
 {
+	CLEANUP_STRBUF struct strbuf path = STRBUF_EMPTY;
 	char size[UNITS_BYTES];
 
-	strbuf_append(out, "\nSAVED    ");
-	strbuf_printable(out, options->saved_path, strlen(options->saved_path));
+	strbuf_append_char(&path, ' ');
+	strbuf_printable(&path, options->saved_path, strlen(options->saved_path));
+	if (path.failed) {
+		out->failed = true;
+		return;
+	}
+	strbuf_append_char(out, '\n');
+	report_put_coloured(out, &options->style, REPORT_HEADING, "SAVED");
+	strbuf_printf(out, "   %s", path.text);
 	if (options->saved_bytes)
 		strbuf_printf(out, " (%s)", units_format_size(size, options->saved_bytes));
-	strbuf_append(out, "\n         full stacks:  mallograph report ");
-	strbuf_printable(out, options->saved_path, strlen(options->saved_path));
-	strbuf_append_char(out, '\n');
+	if (options->is_newest_here)
+		strbuf_printf(out, "\n%*sfull stacks:  mallograph report      ", (int)INDENT, "");
+	else
+		strbuf_printf(out, "\n%*sfull stacks:  mallograph report%s\n%*s", (int)INDENT, "",
+			      path.text, (int)INDENT, "");
+	strbuf_printf(out, "a tree:  mallograph report --tree%s\n",
+		      options->is_newest_here ? "" : path.text);
+}
+
+static struct error *put_process(const struct summary *summary)
+{
+	const struct analyze_counts *counts = &summary->process->counts;
+
+	report_put_head(summary->out, summary->process, summary->style);
+	report_put_others(summary->out, summary->model, summary->process, summary->style);
+	if (counts->allocations == 0 && counts->live_blocks == 0)
+		return NULL;
+	TRY(put_finding(summary));
+	TRY(put_tables(summary));
+	TRY(put_timeline(summary));
+	TRY(put_sizes(summary));
+	return put_symbols(summary);
 }
 
 struct error *report_summary_print(struct analyze_model *model,
 				   const struct report_summary *options, FILE *out)
 {
-	const struct analyze_process *process = report_main_process(model);
+	const struct analyze_process *process = analyze_main_process(model);
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+	struct summary summary = {
+		.model = model,
+		.process = process,
+		.options = options,
+		.style = &options->style,
+		.out = &text,
+	};
 
-	if (!process) {
-		strbuf_append(&text, "mallograph: nothing was recorded\n");
+	if (process) {
+		summary.place = (uint32_t)(process - model->processes);
+		TRY(put_process(&summary));
 	} else {
-		report_put_head(&text, process);
-		report_put_others(&text, model, process);
-		if (process->counts.allocations) {
-			analyze_sites_sort(model, ANALYZE_BY_PEAK);
-			strbuf_append(&text, "\nPEAK BY SITE\n");
-			report_put_table(&text, model, process, ANALYZE_BY_PEAK, SUMMARY_SITES);
-		}
+		strbuf_append(&text, "mallograph: nothing was recorded\n");
 	}
 	if (options->saved_path)
 		put_saved(&text, options);

@@ -1,9 +1,15 @@
 #include "report/table.h"
 
+#include <inttypes.h>
+
 #include "base/units.h"
 #include "report/words.h"
 
-static const char *order_heading(enum analyze_order order)
+#define PLACE_COLUMN 44u
+/* Less of a caller's name says nothing. */
+#define CALLER_LEAST 8u
+
+static const char *heading_of(enum analyze_order order)
 {
 	switch (order) {
 	case ANALYZE_BY_LIVE:
@@ -20,118 +26,132 @@ static const char *order_heading(enum analyze_order order)
 	}
 }
 
-const char *report_order_words(enum analyze_order order)
+/* A place in the title's own module needs no more than its offset. */
+static void put_caller(struct strbuf *out, const struct analyze_model *model,
+		       const struct analyze_group *group)
 {
-	switch (order) {
-	case ANALYZE_BY_LIVE:
-		return "live";
-	case ANALYZE_BY_ALLOCATIONS:
-		return "allocations";
-	case ANALYZE_BY_BYTES:
-		return "allocated";
-	case ANALYZE_BY_TEMPORARY:
-		return "temporary";
-	case ANALYZE_BY_PEAK:
-	default:
-		return "at the peak";
-	}
-}
+	const struct analyze_name *title = &model->names[group->title];
+	const struct analyze_name *caller = &model->names[group->caller];
 
-void report_put_figure(struct strbuf *out, const struct analyze_counts *counts,
-		       enum analyze_order order)
-{
-	uint64_t value = analyze_order_value(counts, order);
-	char text[UNITS_BYTES];
-
-	if (order == ANALYZE_BY_ALLOCATIONS || order == ANALYZE_BY_TEMPORARY)
-		strbuf_append(out, units_format_short(text, value));
+	if (group->caller == 0)
+		return;
+	if (caller->function == 0 && caller->module && caller->module == title->module)
+		strbuf_printf(out, "+0x%" PRIx64, caller->offset);
 	else
-		strbuf_append(out, units_format_size(text, value));
+		report_put_name(out, model, group->caller);
 }
 
-/* "libjq.so.1+0x1d306 < jq+0x22f1", as many callers as fit on the line, two at most. */
-static void put_place(struct strbuf *out, const struct analyze_model *model, uint32_t frame,
-		      size_t columns)
+/* "libjq.so.1+0x1d306 < jv_parser_next", each cut where both do not fit. */
+static void put_place(struct strbuf *out, const struct analyze_model *model,
+		      const struct analyze_group *group, size_t columns)
 {
-	size_t start = out->length;
+	CLEANUP_STRBUF struct strbuf title = STRBUF_EMPTY;
+	CLEANUP_STRBUF struct strbuf caller = STRBUF_EMPTY;
 
-	report_put_frame(out, model, frame);
-	for (unsigned int i = 0; i < 2 && frame && model->frames[frame].parent; i++) {
-		CLEANUP_STRBUF struct strbuf caller = STRBUF_EMPTY;
+	report_put_name(&title, model, group->title);
+	put_caller(&caller, model, group);
+	if (title.failed || caller.failed) {
+		out->failed = true;
+		return;
+	}
+	size_t wide = strbuf_columns(title.text, title.length);
+	size_t right = caller.length ? strbuf_columns(caller.text, caller.length) + 3 : 0;
 
-		frame = model->frames[frame].parent;
-		strbuf_append(&caller, " < ");
-		report_put_frame(&caller, model, frame);
-		if (caller.failed || out->failed) {
-			out->failed = true;
-			return;
-		}
-		if (strbuf_columns(out->text + start, out->length - start) +
-			    strbuf_columns(caller.text, caller.length) >
-		    columns)
-			return;
-		strbuf_append_bytes(out, caller.text, caller.length);
+	if (wide + right <= columns) {
+		/* As it is. */
+	} else if (right && columns > wide && columns - wide >= CALLER_LEAST + 3) {
+		right = columns - wide;
+	} else {
+		size_t share = columns * 2 / 5;
+
+		right = right > share ? share : right;
+		wide = columns - right;
+	}
+	report_put_cut(out, &title, wide);
+	if (right) {
+		strbuf_append(out, " < ");
+		report_put_cut(out, &caller, right - 3);
 	}
 }
 
-#define PLACE_COLUMN 45u
-
-static void put_figures(struct strbuf *out, const struct analyze_counts *counts,
-			const struct analyze_counts *whole, enum analyze_order order)
+/* "226,000" is too wide for its column, "226k" is not. */
+static char *format_narrow(char buffer[UNITS_BYTES], uint64_t count)
 {
-	CLEANUP_STRBUF struct strbuf figure = STRBUF_EMPTY, percent = STRBUF_EMPTY;
-	char allocations[UNITS_BYTES], temporary[UNITS_BYTES];
+	static const char names[] = "kMGTPE";
+	uint64_t unit = 1000;
+	size_t i = 0;
 
-	report_put_figure(&figure, counts, order);
-	report_put_percent(&percent, analyze_order_value(counts, order),
-			   analyze_order_value(whole, order));
+	if (count < 10000)
+		return units_format_count(buffer, count);
+	while (names[i + 1] && count / unit >= 1000) {
+		unit *= 1000;
+		i++;
+	}
+	snprintf(buffer, UNITS_BYTES, "%" PRIu64 "%c", count / unit, names[i]);
+	return buffer;
+}
+
+static void put_figures(struct strbuf *out, const struct report_table *table,
+			const struct analyze_counts *counts, bool is_one)
+{
+	uint64_t value = analyze_order_value(counts, table->order);
+	CLEANUP_STRBUF struct strbuf figure = STRBUF_EMPTY, percent = STRBUF_EMPTY;
+	char allocations[UNITS_BYTES], each[UNITS_BYTES], temporary[UNITS_BYTES];
+
+	report_put_figure(&figure, value, table->order);
+	report_put_percent(&percent, value,
+			   analyze_order_value(&table->process->counts, table->order));
 	if (figure.failed || percent.failed) {
 		out->failed = true;
 		return;
 	}
-	strbuf_printf(out, "%10s %5s %9s", figure.text, percent.text,
-		      units_format_short(allocations, counts->allocations));
-	units_format_short(temporary, counts->temporary);
-	if (counts->allocations) {
-		char each[UNITS_BYTES];
-
-		strbuf_printf(
-			out, " %9s",
-			units_format_size(each, counts->allocated_bytes / counts->allocations));
-	} else {
-		strbuf_printf(out, " %9s", "-");
-	}
-	strbuf_printf(out, " %6s ", temporary);
+	units_format_count(allocations, counts->allocations);
+	if (strlen(allocations) > 10)
+		units_format_short(allocations, counts->allocations);
+	if (is_one && counts->allocations)
+		units_format_size(each, counts->allocated_bytes / counts->allocations);
+	else
+		memcpy(each, "-", 2);
+	strbuf_printf(out, "%9s %6s %10s %8s %5s  ", figure.text, percent.text, allocations, each,
+		      format_narrow(temporary, counts->temporary));
 }
 
-void report_put_table(struct strbuf *out, const struct analyze_model *model,
-		      const struct analyze_process *process, enum analyze_order order, size_t count)
+size_t report_table_rows(const struct report_table *table)
 {
+	size_t count = 0;
+
+	while (count < table->groups->count && count < table->rows &&
+	       analyze_order_value(&table->groups->items[count].counts, table->order) > 0)
+		count++;
+	return count;
+}
+
+void report_put_table(struct strbuf *out, const struct report_table *table)
+{
+	const struct analyze_groups *groups = table->groups;
+	size_t columns = report_columns(table->style) - PLACE_COLUMN;
+	size_t rows = report_table_rows(table);
 	struct analyze_counts others = {0};
-	size_t other_count = 0, listed = 0;
+	size_t sites = 0;
 
-	strbuf_printf(out, "%10s %5s %9s %9s %6s  %s\n", order_heading(order), "%", "allocs",
+	report_colour_on(out, table->style, REPORT_DIM);
+	strbuf_printf(out, "%9s %6s %10s %8s %5s  %s", heading_of(table->order), "%", "allocs",
 		      "each", "temp", "site < caller");
-	for (size_t i = 0; i < model->site_count; i++) {
-		const struct analyze_site *site = &model->sites[i];
-
-		if (&model->processes[site->process] != process)
-			continue;
-		if (listed == count) {
-			analyze_counts_add(&others, &site->counts);
-			other_count++;
+	report_colour_off(out, table->style);
+	strbuf_append_char(out, '\n');
+	for (size_t i = 0; i < groups->count; i++) {
+		if (i >= rows) {
+			analyze_counts_add(&others, &groups->items[i].counts);
+			sites++;
 			continue;
 		}
-		listed++;
-		put_figures(out, &site->counts, &process->counts, order);
-		strbuf_append_char(out, ' ');
-		put_place(out, model, site->frame, REPORT_COLUMNS - PLACE_COLUMN);
+		put_figures(out, table, &groups->items[i].counts, true);
+		put_place(out, table->model, &groups->items[i], columns);
 		strbuf_append_char(out, '\n');
 	}
-	if (other_count == 0)
+	if (sites == 0 || !table->sums_others)
 		return;
-	put_figures(out, &others, &process->counts, order);
-	strbuf_append_char(out, ' ');
-	report_put_plural(out, other_count, "other", "others");
+	put_figures(out, table, &others, false);
+	report_put_plural(out, sites, "other", "others");
 	strbuf_append_char(out, '\n');
 }

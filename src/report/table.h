@@ -1,20 +1,23 @@
-/* The table of sites, one a line. */
+/* The table of sites, merged by title, one a line. */
 #ifndef MALLOGRAPH_REPORT_TABLE_H
 #define MALLOGRAPH_REPORT_TABLE_H
 
-#include "analyze/model.h"
+#include "analyze/groups.h"
 #include "base/strbuf.h"
+#include "report/report.h"
 
-/* The first sites of a process in the model's order, at most count, and a line that sums
- * the others. Percentages are of the process's figure by the same order. */
-void report_put_table(struct strbuf *out, const struct analyze_model *model,
-		      const struct analyze_process *process, enum analyze_order order,
-		      size_t count);
+struct report_table {
+	const struct analyze_model *model;
+	const struct analyze_process *process;
+	const struct analyze_groups *groups; /* by order */
+	enum analyze_order order;
+	size_t rows;      /* at most; those that have nothing of the figure are not listed */
+	bool sums_others; /* in a last line */
+	const struct report_style *style;
+};
 
-/* "74.8 MiB", or for counts "200,000": the figure an order goes by. */
-void report_put_figure(struct strbuf *out, const struct analyze_counts *counts,
-		       enum analyze_order order);
-/* "at the peak", "live", "allocations" …, to follow the figure. */
-const char *report_order_words(enum analyze_order order);
+void report_put_table(struct strbuf *out, const struct report_table *table);
+/* How many groups it lists. */
+size_t report_table_rows(const struct report_table *table);
 
 #endif

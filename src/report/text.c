@@ -3,40 +3,42 @@
 
 #include <inttypes.h>
 
-#include "base/strbuf.h"
+#include "analyze/stacks.h"
 #include "base/units.h"
 #include "report/head.h"
-#include "report/table.h"
 #include "report/words.h"
 
 #define PROCESS_LINES 20u
 
-static void put_process_line(struct strbuf *out, const struct analyze_process *process)
+static void put_process_line(struct strbuf *out, const struct analyze_process *process,
+			     const struct report_style *style)
 {
 	char size[UNITS_BYTES];
 
-	strbuf_printf(out, "  %-6s %7" PRId32 "  peak ", report_how_word(process->how),
-		      process->pid);
+	strbuf_printf(out, "  %-6s %7" PRIu64 "  peak ", report_how_word(process->how),
+		      process->pid == ANALYZE_UNKNOWN ? 0 : process->pid);
 	strbuf_printf(out, "%10s, ", units_format_size(size, process->counts.peak_bytes));
 	report_put_plural(out, process->counts.allocations, "allocation", "allocations");
 	strbuf_append(out, ", ");
 	report_put_end(out, process);
 	strbuf_append(out, "\n          ");
-	report_put_command(out, process, REPORT_COLUMNS - 10);
+	report_put_command(out, process, report_columns(style) - 10);
 	strbuf_append_char(out, '\n');
 }
 
 static void put_processes(struct strbuf *out, const struct analyze_model *model,
-			  const struct analyze_process *main)
+			  const struct analyze_process *main, const struct report_style *style)
 {
 	size_t listed = 0;
 
-	strbuf_append(out, "\nOTHER PROCESSES\n");
+	strbuf_append_char(out, '\n');
+	report_put_coloured(out, style, REPORT_HEADING, "OTHER PROCESSES");
+	strbuf_append_char(out, '\n');
 	for (size_t i = 0; i < model->process_count; i++) {
 		if (&model->processes[i] == main)
 			continue;
 		if (listed++ < PROCESS_LINES)
-			put_process_line(out, &model->processes[i]);
+			put_process_line(out, &model->processes[i], style);
 	}
 	if (listed > PROCESS_LINES) {
 		strbuf_append(out, "  and ");
@@ -62,29 +64,52 @@ static void put_counts(struct strbuf *out, const struct analyze_counts *counts)
 	strbuf_append_char(out, '\n');
 }
 
+/* The frame a site is named after has a mark, if there are others before it. */
+static void put_stack(struct strbuf *out, const struct analyze_model *model,
+		      const struct analyze_site *site)
+{
+	struct analyze_walk walk = ANALYZE_WALK(model, site->frame);
+	bool first = true;
+
+	if (site->frame == 0)
+		strbuf_append(out, "       [stack not known]\n");
+	while (analyze_walk_next(&walk)) {
+		uint32_t place = model->frames[walk.frame].place;
+		uint32_t module = model->places[place].module;
+		bool is_title =
+			!first && walk.frame == site->title_frame && walk.line == site->title_line;
+
+		first = false;
+		strbuf_append(out, is_title ? "     > " : "       ");
+		report_put_line(out, model, place, walk.line);
+		if (model->lines[walk.line].file) {
+			strbuf_append(out, " in ");
+			report_put_module(out, model, module);
+		}
+		strbuf_append(out, walk.is_inlined ? " [inlined]\n" : "\n");
+	}
+}
+
 static void put_site(struct strbuf *out, const struct analyze_model *model,
-		     const struct analyze_site *site, size_t number, enum analyze_order order)
+		     const struct analyze_site *site, size_t number,
+		     const struct report_options *options)
 {
 	const struct analyze_process *process = &model->processes[site->process];
 	const char *called = analyze_api_name(site->api);
+	uint64_t value = analyze_order_value(&site->counts, options->order);
 
 	strbuf_printf(out, "\n%3zu. ", number);
-	report_put_figure(out, &site->counts, order);
-	strbuf_printf(out, " %s (", report_order_words(order));
-	report_put_percent(out, analyze_order_value(&site->counts, order),
-			   analyze_order_value(&process->counts, order));
+	report_colour_on(out, &options->style, REPORT_FIGURE);
+	report_put_figure(out, value, options->order);
+	report_colour_off(out, &options->style);
+	strbuf_printf(out, " %s (", report_order_words(options->order));
+	report_put_percent(out, value, analyze_order_value(&process->counts, options->order));
 	strbuf_printf(out, " %%) by %s", called ? called : "a function not known");
-	if (model->process_count > 1)
-		strbuf_printf(out, ", pid %" PRId32, process->pid);
+	if (model->process_count > 1 && process->pid != ANALYZE_UNKNOWN)
+		strbuf_printf(out, ", pid %" PRIu64, process->pid);
 	strbuf_append_char(out, '\n');
 	put_counts(out, &site->counts);
-	if (site->frame == 0)
-		strbuf_append(out, "       [stack not known]\n");
-	for (uint32_t frame = site->frame; frame; frame = model->frames[frame].parent) {
-		strbuf_append(out, "       ");
-		report_put_frame(out, model, frame);
-		strbuf_append_char(out, '\n');
-	}
+	put_stack(out, model, site);
 }
 
 static struct error *print_sites(struct analyze_model *model, const struct report_options *options,
@@ -98,7 +123,7 @@ static struct error *print_sites(struct analyze_model *model, const struct repor
 			analyze_counts_add(&others, &model->sites[i].counts);
 			continue;
 		}
-		put_site(text, model, &model->sites[i], i + 1, options->order);
+		put_site(text, model, &model->sites[i], i + 1, options);
 		TRY(report_flush(text, out));
 	}
 	if (model->site_count > options->sites) {
@@ -114,15 +139,15 @@ static struct error *print_sites(struct analyze_model *model, const struct repor
 struct error *report_text_print(struct analyze_model *model, const struct report_options *options,
 				FILE *out)
 {
-	const struct analyze_process *process = report_main_process(model);
+	const struct analyze_process *process = analyze_main_process(model);
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 
 	if (!process) {
 		strbuf_append(&text, "Nothing was recorded: no process in it began a ledger.\n");
 		return report_flush(&text, out);
 	}
-	report_put_head(&text, process);
+	report_put_head(&text, process, &options->style);
 	if (model->process_count > 1)
-		put_processes(&text, model, process);
+		put_processes(&text, model, process, &options->style);
 	return print_sites(model, options, &text, out);
 }

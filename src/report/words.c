@@ -5,6 +5,41 @@
 
 #include "base/units.h"
 
+#define DETAIL_COLUMNS 200u
+
+size_t report_columns(const struct report_style *style)
+{
+	return style->columns > REPORT_COLUMNS ? style->columns : REPORT_COLUMNS;
+}
+
+void report_colour_on(struct strbuf *out, const struct report_style *style,
+		      enum report_colour colour)
+{
+	static const char *const codes[] = {
+		[REPORT_HEADING] = "\033[1m",
+		[REPORT_FIGURE] = "\033[1;36m",
+		[REPORT_WARNING] = "\033[33m",
+		[REPORT_DIM] = "\033[2m",
+	};
+
+	if (style->has_colours)
+		strbuf_append(out, codes[colour]);
+}
+
+void report_colour_off(struct strbuf *out, const struct report_style *style)
+{
+	if (style->has_colours)
+		strbuf_append(out, "\033[0m");
+}
+
+void report_put_coloured(struct strbuf *out, const struct report_style *style,
+			 enum report_colour colour, const char *text)
+{
+	report_colour_on(out, style, colour);
+	strbuf_append(out, text);
+	report_colour_off(out, style);
+}
+
 struct error *report_flush(struct strbuf *text, FILE *out)
 {
 	TRY(strbuf_result(text));
@@ -21,6 +56,8 @@ const char *report_how_word(enum analyze_how how)
 		return "root";
 	case ANALYZE_FORK:
 		return "fork";
+	case ANALYZE_VFORK:
+		return "vfork";
 	case ANALYZE_SPAWN:
 		return "spawn";
 	case ANALYZE_EXEC:
@@ -88,11 +125,58 @@ void report_put_blocks(struct strbuf *out, uint64_t blocks)
 		      blocks == 1 ? "block" : "blocks");
 }
 
+void report_put_figure(struct strbuf *out, uint64_t value, enum analyze_order order)
+{
+	char text[UNITS_BYTES];
+
+	if (order == ANALYZE_BY_ALLOCATIONS || order == ANALYZE_BY_TEMPORARY)
+		strbuf_append(out, units_format_short(text, value));
+	else
+		strbuf_append(out, units_format_size(text, value));
+}
+
+const char *report_order_words(enum analyze_order order)
+{
+	switch (order) {
+	case ANALYZE_BY_LIVE:
+		return "live";
+	case ANALYZE_BY_ALLOCATIONS:
+		return "allocations";
+	case ANALYZE_BY_BYTES:
+		return "allocated";
+	case ANALYZE_BY_TEMPORARY:
+		return "temporary";
+	case ANALYZE_BY_PEAK:
+	default:
+		return "at the peak";
+	}
+}
+
+/* part of whole in units of 1/scale. */
+static uint64_t share_of(uint64_t part, uint64_t whole, unsigned int scale)
+{
+	unsigned __int128 share = whole ? ((unsigned __int128)part * scale + whole / 2) / whole : 0;
+
+	return share > UINT64_MAX ? UINT64_MAX : (uint64_t)share;
+}
+
 void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole)
 {
-	unsigned __int128 tenths = whole ? ((unsigned __int128)part * 1000 + whole / 2) / whole : 0;
+	uint64_t tenths = share_of(part, whole, 1000);
 
-	strbuf_printf(out, "%" PRIu64 ".%u", (uint64_t)(tenths / 10), (unsigned int)(tenths % 10));
+	strbuf_printf(out, "%" PRIu64 ".%u", tenths / 10, (unsigned int)(tenths % 10));
+}
+
+void report_put_small_percent(struct strbuf *out, uint64_t part, uint64_t whole)
+{
+	uint64_t hundredths = share_of(part, whole, 10000);
+
+	if (hundredths >= 10 || part == 0)
+		report_put_percent(out, part, whole);
+	else if (hundredths)
+		strbuf_printf(out, "0.0%u", (unsigned int)hundredths);
+	else
+		strbuf_append(out, "< 0.01");
 }
 
 static void put_quoted(struct strbuf *out, const char *argument, size_t length)
@@ -181,25 +265,6 @@ void report_put_end(struct strbuf *out, const struct analyze_process *process)
 	}
 }
 
-void report_put_frame(struct strbuf *out, const struct analyze_model *model, uint32_t frame)
-{
-	const struct analyze_frame *f = &model->frames[frame];
-	struct analyze_text name = report_base_name(&model->modules[f->module].path);
-
-	if (frame == 0)
-		strbuf_append(out, "[stack not known]");
-	else if (f->flags & ANALYZE_FRAME_CUT)
-		strbuf_append(out, "[cut: outer frames not known]");
-	else if (f->module == 0)
-		strbuf_printf(out, "0x%" PRIx64, f->offset);
-	else if (name.length == 0)
-		strbuf_printf(out, "[no name]+0x%" PRIx64, f->offset);
-	else {
-		strbuf_printable(out, name.bytes, name.length);
-		strbuf_printf(out, "+0x%" PRIx64, f->offset);
-	}
-}
-
 struct loss_words {
 	const char *kind;
 	const char *one;
@@ -230,6 +295,10 @@ static const struct loss_words loss_words[] = {
 	 "calls left by longjmp or cancellation", false},
 	{"seccomp", "seccomp filter that stops the ledger from growing",
 	 "seccomp filters that stop the ledger from growing", false},
+	{"series_thinned", "small change left out of the sites' time lines",
+	 "small changes left out of the sites' time lines", false},
+	{"blocks_not_listed", "live block not listed one by one",
+	 "live blocks not listed one by one", false},
 	{"unfinished_calls", "call that had begun and not ended",
 	 "calls that had begun and not ended", false},
 	{"damaged", "thing in the ledger that makes no sense",
@@ -243,35 +312,51 @@ static const struct loss_words loss_words[] = {
 	{"stopped_detached", "recording stopped: detached", NULL, true},
 };
 
+bool report_is_loss(const struct analyze_loss *loss)
+{
+	return strcmp(loss->kind.bytes, "series_thinned") != 0 &&
+	       strcmp(loss->kind.bytes, "blocks_not_listed") != 0;
+}
+
+static void put_cut(struct strbuf *out, const struct analyze_text *from)
+{
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	strbuf_printable(&text, from->bytes, from->length);
+	report_put_cut(out, &text, DETAIL_COLUMNS);
+}
+
 void report_put_loss(struct strbuf *out, const struct analyze_loss *loss)
 {
 	const struct loss_words *words = NULL;
 
 	for (size_t i = 0; i < sizeof(loss_words) / sizeof(loss_words[0]); i++)
-		if (strcmp(loss_words[i].kind, loss->kind) == 0)
+		if (strcmp(loss_words[i].kind, loss->kind.bytes) == 0)
 			words = &loss_words[i];
-	if (!words)
-		strbuf_printf(out, "%s: %" PRIu64, loss->kind, loss->count);
-	else if (words->uncounted)
+	if (!words) {
+		put_cut(out, &loss->kind);
+		strbuf_printf(out, ": %" PRIu64, loss->count);
+	} else if (words->uncounted) {
 		strbuf_append(out, words->one);
-	else
+	} else {
 		report_put_plural(out, loss->count, words->one, words->many);
+	}
 	if (loss->detail.length) {
 		strbuf_append(out, loss->count > 1 ? " (first: " : " (");
-		strbuf_printable(out, loss->detail.bytes, loss->detail.length);
+		put_cut(out, &loss->detail);
 		strbuf_append_char(out, ')');
 	}
 }
 
-void report_put_wrapped(struct strbuf *out, const char *text, size_t indent)
+void report_put_wrapped(struct strbuf *out, const char *text, size_t indent, size_t columns)
 {
 	size_t column = indent;
 
 	while (*text) {
 		size_t word = strcspn(text, " ");
-		size_t columns = strbuf_columns(text, word);
+		size_t width = strbuf_columns(text, word);
 
-		if (column > indent && column + 1 + columns > REPORT_COLUMNS) {
+		if (column > indent && column + 1 + width > columns) {
 			strbuf_append_char(out, '\n');
 			strbuf_fill(out, ' ', indent);
 			column = indent;
@@ -280,7 +365,7 @@ void report_put_wrapped(struct strbuf *out, const char *text, size_t indent)
 			column++;
 		}
 		strbuf_append_bytes(out, text, word);
-		column += columns;
+		column += width;
 		text += word;
 		text += strspn(text, " ");
 	}

@@ -8,9 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/model.h"
 #include "ledger/reader.h"
-#include "report/report.h"
 
 #include "image.h"
 
@@ -41,23 +39,6 @@ static void read_process(struct ledger_reader *reader, size_t process)
 	error_free(error);
 }
 
-static void print(struct analyze_model *model)
-{
-	const struct report_options options = {.sites = 5};
-	const struct report_summary summary = {.saved_path = "image"};
-	char *text;
-	size_t length;
-	FILE *out = open_memstream(&text, &length);
-
-	if (!out)
-		abort();
-	error_free(report_json_print(model, &options, out));
-	error_free(report_text_print(model, &options, out));
-	error_free(report_summary_print(model, &summary, out));
-	fclose(out);
-	free(text);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = image_make(data, size);
@@ -66,14 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	close(fd);
 	if (!error) {
-		struct analyze_model *model = NULL;
-
 		for (size_t i = 0; i < ledger_reader_process_count(reader); i++)
 			read_process(reader, i);
-		error = analyze_model_load(reader, &model);
-		if (!error)
-			print(model);
-		analyze_model_free(model);
 		ledger_reader_close(reader);
 	}
 	free(error ? error_text(error) : NULL);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "analyze/model.h"
+#include "report/report.h"
 #include "store/store.h"
 
 #include "image.h"
@@ -110,6 +112,33 @@ static void read_some(struct store_reader *reader)
 	free(text);
 }
 
+static void print(struct analyze_model *model)
+{
+	const struct report_options options = {.sites = 5};
+	const struct report_summary summary = {.saved_path = "image"};
+	const struct analyze_linear linear = {.high = 1000, .step = 100};
+	struct report_hist hist = {.limit = 3};
+	char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	if (!out)
+		abort();
+	error_free(report_json_print(model, &options, out));
+	error_free(report_text_print(model, &options, out));
+	error_free(report_tree_print(model, &options, ANALYZE_TOP_DOWN, out));
+	error_free(report_tree_print(model, &options, ANALYZE_BOTTOM_UP, out));
+	error_free(report_summary_print(model, &summary, out));
+	error_free(report_blocks_print(model, out));
+	error_free(report_info_print(model, "image", &options.style, out));
+	for (hist.by = ANALYZE_BY_NOTHING; hist.by <= ANALYZE_BY_FUNCTION; hist.by++)
+		error_free(report_hist_print(model, &hist, out));
+	hist.linear = &linear;
+	error_free(report_hist_print(model, &hist, out));
+	fclose(out);
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = image_make(data, size);
@@ -122,7 +151,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!error) {
 		read_all(reader);
 		read_some(reader);
-		store_reader_close(reader);
+
+		struct analyze_model *model = NULL;
+
+		error = analyze_model_load(reader, &model);
+		if (!error)
+			print(model);
+		analyze_model_free(model);
 	}
 	close(fd);
 	free(error ? error_text(error) : NULL);

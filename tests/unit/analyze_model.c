@@ -11,24 +11,12 @@
 #include <cmocka.h>
 
 #include "analyze/model.h"
-#include "ledger/reader.h"
-#include "ledger_writer.h"
-
-static struct analyze_model *load(const struct writer *writer)
-{
-	struct ledger_reader *reader = NULL;
-	struct analyze_model *model = NULL;
-
-	assert_null(ledger_reader_open_fd(writer->fd, "test", &reader));
-	assert_null(analyze_model_load(reader, &model));
-	ledger_reader_close(reader);
-	return model;
-}
+#include "finished.h"
 
 static const struct analyze_loss *find_loss(const struct analyze_process *process, const char *kind)
 {
 	for (size_t i = 0; i < process->loss_count; i++)
-		if (strcmp(process->losses[i].kind, kind) == 0)
+		if (strcmp(process->losses[i].kind.bytes, kind) == 0)
 			return &process->losses[i];
 	return NULL;
 }
@@ -39,7 +27,7 @@ static void test_totals(void **state)
 
 	(void)state;
 	writer_sample(&writer);
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 	const struct analyze_process *p = &model->processes[0];
 
 	assert_int_equal(model->process_count, 2);
@@ -51,7 +39,6 @@ static void test_totals(void **state)
 	assert_int_equal(p->counts.peak_bytes, 5000);
 	assert_int_equal(p->counts.peak_blocks, 9);
 	assert_int_equal(p->counts.temporary, 1);
-	assert_int_equal(p->counts.lifetime, 7);
 	assert_int_equal(p->failed, 2);
 	assert_int_equal(p->unknown_frees, 3);
 	assert_int_equal(p->threads, 2);
@@ -77,7 +64,7 @@ static void test_equal_stacks_are_one_site(void **state)
 
 	(void)state;
 	writer_sample(&writer);
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 
 	analyze_sites_sort(model, ANALYZE_BY_PEAK);
 	/* Five of the root (six rows, two of one site) and one of the child. */
@@ -92,18 +79,28 @@ static void test_equal_stacks_are_one_site(void **state)
 	assert_int_equal(malloc_site->counts.allocations, 10);
 	assert_int_equal(malloc_site->counts.frees, 4);
 	assert_int_equal(malloc_site->frame, calloc_site->frame);
-	assert_int_equal(malloc_site->size_count, 1);
-	assert_int_equal(model->sizes[malloc_site->sizes].low, 96);
-	assert_int_equal(model->sizes[malloc_site->sizes].high, 112);
-	assert_int_equal(model->sizes[malloc_site->sizes].allocations, 10);
+	struct analyze_size *sizes;
+	size_t *first;
+
+	assert_null(analyze_sizes_load(model, &sizes, &first));
+	assert_int_equal(first[2] - first[1], 1);
+	assert_int_equal(analyze_class_low(sizes[first[1]].size_class), 96);
+	assert_int_equal(analyze_class_low(sizes[first[1]].size_class + 1), 112);
+	assert_int_equal(sizes[first[1]].allocations, 10);
+	assert_int_equal(sizes[first[1]].bytes, 1000);
+	free(sizes);
+	free(first);
 
 	const struct analyze_frame *inner = &model->frames[malloc_site->frame];
 	const struct analyze_frame *outer = &model->frames[inner->parent];
 
-	assert_int_equal(inner->offset, 0x1234);
-	assert_string_equal(model->modules[inner->module].path.bytes, "/lib/libsample.so.1");
-	assert_int_equal(outer->offset, 0x1000);
-	assert_string_equal(model->modules[outer->module].path.bytes, "/bin/sample");
+	const struct analyze_place *in = &model->places[inner->place];
+	const struct analyze_place *out = &model->places[outer->place];
+
+	assert_int_equal(in->offset, 0x1234);
+	assert_string_equal(model->modules[in->module].path.bytes, "/lib/libsample.so.1");
+	assert_int_equal(out->offset, 0x1000);
+	assert_string_equal(model->modules[out->module].path.bytes, "/bin/sample");
 	assert_int_equal(outer->parent, 0);
 	analyze_model_free(model);
 	writer_end(&writer);
@@ -119,23 +116,29 @@ static const struct analyze_site *find_site(const struct analyze_model *model, u
 	return NULL;
 }
 
+static uint64_t offset_of(const struct analyze_model *model, const struct analyze_frame *frame)
+{
+	return model->places[frame->place].offset;
+}
+
 static void test_stacks_without_agent_cut_and_unknown(void **state)
 {
 	struct writer writer;
 
 	(void)state;
 	writer_sample(&writer);
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 	const struct analyze_site *below = find_site(model, MGL_API_REALLOC, 2);
 	const struct analyze_frame *frame = &model->frames[below->frame];
 
 	assert_int_equal(frame->depth, 3);
-	assert_int_equal(frame->offset, 0x5678);
-	assert_int_equal(model->frames[frame->parent].offset, 0x1234);
+	assert_int_equal(offset_of(model, frame), 0x5678);
+	assert_int_equal(offset_of(model, &model->frames[frame->parent]), 0x1234);
 
 	frame = &model->frames[find_site(model, MGL_API_NEW, 3)->frame];
-	assert_int_equal(frame->offset, 0x2000);
-	assert_true(model->frames[frame->parent].flags & ANALYZE_FRAME_CUT);
+	assert_int_equal(offset_of(model, frame), 0x2000);
+	assert_true(frame->parent);
+	assert_int_equal(model->frames[frame->parent].place, 0);
 	assert_int_equal(find_site(model, MGL_API_MALLOC, 1)->frame, 0);
 	analyze_model_free(model);
 	writer_end(&writer);
@@ -151,7 +154,7 @@ static void test_orders(void **state)
 
 	(void)state;
 	writer_sample(&writer);
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 	struct analyze_site first[8];
 
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
@@ -183,7 +186,7 @@ static void test_relations(void **state)
 
 	last->header->state = MGL_STATE_FINISHED;
 	writer.processes[3].header->state = MGL_STATE_EXECING;
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 	const struct analyze_process *p = model->processes;
 
 	assert_int_equal(p[0].how, ANALYZE_ROOT);
@@ -234,12 +237,12 @@ static void test_running(void **state)
 	struct writer_process *p = writer_process(&writer, MGL_HOW_ROOT, getpid(), 1, "/bin/x");
 
 	p->header->starttime = own_starttime();
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 
 	assert_int_equal(model->processes[0].end, ANALYZE_RUNNING);
 	analyze_model_free(model);
 	p->header->starttime++; /* another process that had this pid */
-	model = load(&writer);
+	model = finished_model(&writer);
 	assert_int_equal(model->processes[0].end, ANALYZE_LOST);
 	analyze_model_free(model);
 	/* A child of fork does not know its own. */
@@ -251,11 +254,11 @@ static void test_running(void **state)
 	p->header->start_ns = writer.session->start_ns =
 		(uint64_t)monotonic.tv_sec * 1000000000 + (uint64_t)monotonic.tv_nsec;
 	writer.session->start_unix_ns = (uint64_t)real.tv_sec * 1000000000 + (uint64_t)real.tv_nsec;
-	model = load(&writer);
+	model = finished_model(&writer);
 	assert_int_equal(model->processes[0].end, ANALYZE_RUNNING);
 	analyze_model_free(model);
 	p->header->start_ns = 1; /* before this process began */
-	model = load(&writer);
+	model = finished_model(&writer);
 	assert_int_equal(model->processes[0].end, ANALYZE_LOST);
 	analyze_model_free(model);
 	writer_end(&writer);
@@ -276,7 +279,7 @@ static void test_what_was_not_seen(void **state)
 	slot->op = 1;
 	p->header->inert = MGL_INERT_LEDGER_LIMIT;
 	writer.session->missed = 2;
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 
 	assert_non_null(find_loss(&model->processes[0], "stopped_ledger_limit"));
 	assert_int_equal(find_loss(&model->processes[0], "unfinished_calls")->count, 1);
@@ -287,7 +290,7 @@ static void test_what_was_not_seen(void **state)
 	/* More frees than allocations: nothing true says that. */
 	slot->op = 2;
 	writer_frees(row, 2, 8);
-	model = load(&writer);
+	model = finished_model(&writer);
 	assert_int_equal(model->processes[0].counts.live_blocks, 0);
 	assert_int_equal(model->processes[0].counts.live_bytes, 0);
 	assert_non_null(find_loss(&model->processes[0], "damaged"));
@@ -310,7 +313,7 @@ static void test_node_cycle_ends(void **state)
 	((struct mgl_node *)(p->base + (uint64_t)first * MGL_REF_BYTES))->parent = second;
 	writer_allocs(writer_row(p, slot, slot_ref, second, MGL_API_MALLOC, 8, NULL), 1, 8);
 	writer_allocs(writer_row(p, slot, slot_ref, first, MGL_API_MALLOC, 8, NULL), 1, 8);
-	struct analyze_model *model = load(&writer);
+	struct analyze_model *model = finished_model(&writer);
 
 	assert_int_equal(model->site_count, 2);
 	assert_int_equal(find_loss(&model->processes[0], "damaged")->count, 1);

@@ -10,8 +10,7 @@
 #include <cmocka.h>
 
 #include "base/strbuf.h"
-#include "ledger/reader.h"
-#include "ledger_writer.h"
+#include "finished.h"
 #include "report/report.h"
 
 enum kind { JSON, TEXT, SUMMARY };
@@ -20,15 +19,12 @@ enum kind { JSON, TEXT, SUMMARY };
 static char *print(const struct writer *writer, enum kind kind,
 		   const struct report_options *options, const struct report_summary *summary)
 {
-	struct ledger_reader *reader = NULL;
-	struct analyze_model *model = NULL;
+	struct analyze_model *model = finished_model(writer);
 	char *text = NULL;
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
 	assert_non_null(out);
-	assert_null(ledger_reader_open_fd(writer->fd, "test", &reader));
-	assert_null(analyze_model_load(reader, &model));
 	if (kind == JSON)
 		assert_null(report_json_print(model, options, out));
 	else if (kind == TEXT)
@@ -37,7 +33,6 @@ static char *print(const struct writer *writer, enum kind kind,
 		assert_null(report_summary_print(model, summary, out));
 	assert_int_equal(fclose(out), 0);
 	analyze_model_free(model);
-	ledger_reader_close(reader);
 	return text;
 }
 
@@ -79,22 +74,40 @@ static const char sample_summary[] =
 	"  NOT SEEN   2 libraries opened with RTLD_DEEPBIND, which call malloc unseen\n"
 	"             (first: /lib/deep.so)\n"
 	"             3 freed blocks whose allocation no hook saw\n"
-	"  PROCESSES  1 more was recorded: report --json\n"
+	"  PROCESSES  1 more was recorded: mallograph report\n"
 	"\n"
-	"PEAK BY SITE\n"
-	"      peak     %    allocs      each   temp  site < caller\n"
-	"   4.1 KiB  84.0         1   4.1 KiB      0  libsample.so.1+0x1234\n"
-	"     800 B  16.0        10     100 B      0  libsample.so.1+0x1234\n"
-	"       0 B   0.0         2    49 KiB      1  libsample.so.1+0x5678\n"
-	"       0 B   0.0         3       7 B      0  sample+0x2000\n"
-	"       0 B   0.0         1      16 B      0  [stack not known]\n"
+	"PEAK BY SITE (stacks merged at the first frame outside allocator wrappers)\n"
+	"     peak      %     allocs     each  temp  site < caller\n"
+	"  4.9 KiB  100.0         11    472 B     0  libsample.so.1+0x1234 < sample+0x...\n"
+	"      0 B    0.0          6        -     1  3 others\n"
 	"\n"
-	"SAVED    sample.mgl (28 KiB)\n"
-	"         full stacks:  mallograph report sample.mgl\n";
+	"LIVE BY SITE\n"
+	"     live      %     allocs     each  temp  site < caller\n"
+	"   49 KiB   91.2          2   49 KiB     1  libsample.so.1+0x5678 < +0x1234\n"
+	"  4.7 KiB    8.8         11    472 B     0  libsample.so.1+0x1234 < sample+0x...\n"
+	"\n"
+	"SIZES    value  ------------- Distribution ------------- count\n"
+	"             2 |                                         0\n"
+	"             4 |@@@@@@@                                  3\n"
+	"             8 |                                         0\n"
+	"            16 |@@                                       1\n"
+	"            32 |                                         0\n"
+	"            64 |@@@@@@@@@@@@@@@@@@@@@@@@                 10\n"
+	"           ...\n"
+	"          4096 |@@                                       1\n"
+	"           ...\n"
+	"         32768 |@@@@@                                    2\n"
+	"         65536 |                                         0\n"
+	"\n"
+	"SYMBOLS  sample, libsample.so.1: not looked for yet\n"
+	"\n"
+	"SAVED    sample.mgp (28 KiB)\n"
+	"         full stacks:  mallograph report      a tree:  mallograph report --tree\n";
 
 static void test_summary(void **state)
 {
-	struct report_summary summary = {.saved_path = "sample.mgl", .saved_bytes = 28672};
+	struct report_summary summary = {
+		.saved_path = "sample.mgp", .saved_bytes = 28672, .is_newest_here = true};
 	struct writer writer;
 
 	(void)state;
@@ -175,7 +188,7 @@ static void test_summary_is_of_what_the_root_became(void **state)
 	char *text = print(&writer, SUMMARY, NULL, &summary);
 
 	assert_contains(text, "mallograph: /usr/bin/jq\n");
-	assert_contains(text, "PROCESSES  2 more were recorded: report --json\n");
+	assert_contains(text, "PROCESSES  2 more were recorded: mallograph report\n");
 	free(text);
 	writer_end(&writer);
 }
@@ -311,8 +324,7 @@ static void test_json(void **state)
 static void test_writing_fails(void **state)
 {
 	struct report_options options = {.sites = REPORT_SITES_ALL};
-	struct ledger_reader *reader = NULL;
-	struct analyze_model *model = NULL;
+	struct analyze_model *model;
 	struct writer writer;
 	FILE *out = fopen("/dev/full", "w");
 
@@ -321,15 +333,13 @@ static void test_writing_fails(void **state)
 		skip();
 	setvbuf(out, NULL, _IONBF, 0);
 	writer_sample(&writer);
-	assert_null(ledger_reader_open_fd(writer.fd, "test", &reader));
-	assert_null(analyze_model_load(reader, &model));
+	model = finished_model(&writer);
 	CLEANUP_ERROR struct error *error = report_json_print(model, &options, out);
 
 	assert_non_null(error);
 	assert_int_equal(error->errnum, ENOSPC);
 	fclose(out);
 	analyze_model_free(model);
-	ledger_reader_close(reader);
 	writer_end(&writer);
 }
 

@@ -1,0 +1,151 @@
+#include "analyze/blocks.h"
+
+#include <stdlib.h>
+
+#include "analyze/model_internal.h"
+
+struct listing {
+	struct analyze_model *model;
+	const struct analyze_process *process;
+	struct map_u64 sites; /* id: place + 1 */
+	struct map_u64 modules;
+	VECTOR(struct analyze_block) blocks;
+	VECTOR(struct analyze_mapping) mappings;
+};
+
+static uint64_t since(const struct listing *listing, uint64_t time)
+{
+	uint64_t start = listing->process->start_ns;
+
+	if (time == STORE_UNKNOWN)
+		return ANALYZE_UNKNOWN;
+	return time > start ? time - start : 0;
+}
+
+static struct error *add_block(void *context, const void *from)
+{
+	const struct store_block *row = from;
+	struct listing *listing = context;
+	const uint64_t *site = map_u64_find(&listing->sites, row->site);
+
+	return vector_push(&listing->blocks,
+			   ((struct analyze_block){
+				   .address = row->address,
+				   .size = row->size == STORE_UNKNOWN ? 0 : row->size,
+				   .number = row->number,
+				   .born_ns = since(listing, row->born),
+				   .site = site ? (uint32_t)*site : 0,
+			   }));
+}
+
+static struct error *add_mapping(void *context, const void *from)
+{
+	const struct store_mapping *row = from;
+	struct listing *listing = context;
+	const uint64_t *module = map_u64_find(&listing->modules, row->module);
+
+	if (!module)
+		return NULL;
+	return vector_push(&listing->mappings, ((struct analyze_mapping){
+						       .module = (uint32_t)*module,
+						       .start = row->start,
+						       .stop = row->stop,
+						       .bias = row->start - row->file_offset,
+						       .loaded_ns = since(listing, row->loaded),
+						       .unloaded_ns = since(listing, row->unloaded),
+					       }));
+}
+
+/* The store's ids of modules are not the model's. */
+static struct error *add_module(void *context, const void *from)
+{
+	const struct store_module *row = from;
+	struct listing *listing = context;
+
+	return map_u64_set(&listing->modules, row->id, listing->modules.count + 1);
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+	const struct analyze_block *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+static struct error *load(struct listing *listing)
+{
+	const struct analyze_model *model = listing->model;
+	struct store_reader *reader = model->reader;
+	uint64_t id = listing->process->id;
+	struct store_module module;
+	struct store_mapping mapping;
+	struct store_block block;
+
+	for (size_t i = 0; i < model->site_count; i++)
+		TRY(map_u64_set(&listing->sites, model->sites[i].id, i + 1));
+	TRY(analyze_each_row(reader, STORE_TABLE_MODULE, STORE_ALL, &module, add_module, listing));
+	TRY(analyze_each_row(reader, STORE_TABLE_MAPPING, id, &mapping, add_mapping, listing));
+	TRY(analyze_each_row(reader, STORE_TABLE_BLOCK, id, &block, add_block, listing));
+	if (listing->blocks.count)
+		qsort(listing->blocks.items, listing->blocks.count, sizeof(struct analyze_block),
+		      compare_blocks);
+	return NULL;
+}
+
+struct error *analyze_blocks_load(struct analyze_model *model, uint32_t process,
+				  struct analyze_blocks *ret)
+{
+	struct listing listing = {.model = model, .process = &model->processes[process]};
+	struct error *error = load(&listing);
+
+	map_u64_free(&listing.sites);
+	map_u64_free(&listing.modules);
+	*ret = (struct analyze_blocks){
+		.items = listing.blocks.items,
+		.count = listing.blocks.count,
+		.mappings = listing.mappings.items,
+		.mapping_count = listing.mappings.count,
+	};
+	if (error)
+		analyze_blocks_free(ret);
+	return error;
+}
+
+void analyze_blocks_free(struct analyze_blocks *blocks)
+{
+	free(blocks->items);
+	free(blocks->mappings);
+	*blocks = (struct analyze_blocks){0};
+}
+
+bool analyze_place_address(const struct analyze_model *model, const struct analyze_blocks *blocks,
+			   uint32_t place, uint64_t ns, uint64_t *ret)
+{
+	const struct analyze_place *at = &model->places[place];
+	bool found = false;
+
+	*ret = at->offset;
+	if (place == 0)
+		return false;
+	if (!model->modules[at->module].path.bytes)
+		return true;
+	for (size_t i = 0; i < blocks->mapping_count; i++) {
+		const struct analyze_mapping *mapping = &blocks->mappings[i];
+		uint64_t address = at->offset + mapping->bias;
+
+		if (mapping->module != at->module || address < mapping->start ||
+		    address > mapping->stop)
+			continue;
+		/* It may have been here and there in turn: where it was then, else anywhere. */
+		bool then = ns != ANALYZE_UNKNOWN && mapping->loaded_ns <= ns &&
+			    ns <= mapping->unloaded_ns;
+
+		if (found && !then)
+			continue;
+		*ret = address;
+		found = true;
+	}
+	return found;
+}

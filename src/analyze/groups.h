@@ -1,0 +1,34 @@
+/*
+ * A process's sites merged by what they are called: one line of a table each.
+ *
+ * Owner: the caller, by analyze_groups_free(). Errors: no memory.
+ */
+#ifndef MALLOGRAPH_ANALYZE_GROUPS_H
+#define MALLOGRAPH_ANALYZE_GROUPS_H
+
+#include "analyze/model.h"
+
+struct analyze_group {
+	uint32_t title;  /* name; 0 = the stack is not known */
+	uint32_t caller; /* name; 0 = nobody */
+	struct analyze_counts counts;
+	size_t site_count;
+};
+
+struct analyze_groups {
+	struct analyze_group *items;
+	size_t count;
+	uint32_t *by_site; /* by place of the model's sites, as they were sorted then: place + 1
+			    * of its group, 0 where it is another process's */
+};
+
+#define ANALYZE_ALL_PROCESSES UINT32_MAX
+
+/* process: its place, or ANALYZE_ALL_PROCESSES. The largest come first; the order of equals
+ * is the same in every run. */
+struct error *analyze_groups_make(const struct analyze_model *model, uint32_t process,
+				  enum analyze_order order,
+				  struct analyze_groups *ret) ERROR_MUST_CHECK;
+void analyze_groups_free(struct analyze_groups *groups);
+
+#endif

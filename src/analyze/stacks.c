@@ -1,0 +1,193 @@
+#include "analyze/stacks.h"
+
+#include <string.h>
+
+#include "symbols/title.h"
+
+static void enter(struct analyze_walk *walk, uint32_t frame, uint32_t skipped)
+{
+	const struct analyze_model *model = walk->model;
+	const struct analyze_place *place = &model->places[model->frames[frame].place];
+
+	walk->frame = frame;
+	walk->next = model->frames[frame].parent;
+	walk->line = place->first_line + skipped;
+	walk->left = place->line_count - skipped - 1;
+	walk->is_inlined = walk->left > 0;
+}
+
+bool analyze_walk_next(struct analyze_walk *walk)
+{
+	if (walk->left) {
+		walk->line++;
+		walk->left--;
+		walk->is_inlined = walk->left > 0;
+		return true;
+	}
+	if (walk->next == 0)
+		return false;
+	enter(walk, walk->next, 0);
+	return true;
+}
+
+struct analyze_walk analyze_walk_after(const struct analyze_model *model, uint32_t frame,
+				       uint32_t line)
+{
+	struct analyze_walk walk = {.model = model};
+	uint32_t first = model->places[model->frames[frame].place].first_line;
+
+	if (frame)
+		enter(&walk, frame, line - first);
+	return walk;
+}
+
+enum { NOT_ASKED, NO_WRAPPER, WRAPPER };
+
+bool analyze_name_is_wrapper(const struct analyze_model *model, uint32_t name)
+{
+	const struct analyze_name *is = &model->names[name];
+	uint8_t *known = &model->wrapper_names[name];
+
+	if (*known == NOT_ASKED) {
+		bool wrapper = model->modules[is->module].is_runtime;
+
+		if (!wrapper && is->function)
+			wrapper = symbols_title_is_wrapper(model->texts[is->function].bytes,
+							   model->wrappers, model->wrapper_count);
+		*known = wrapper ? WRAPPER : NO_WRAPPER;
+	}
+	return *known == WRAPPER;
+}
+
+bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
+{
+	static const char *const roots[] = {
+		"main",
+		"_start",
+		"Py_BytesMain",
+		"Py_Main",
+		"Py_RunMain",
+		"pymain_main",
+		"pymain_run_python",
+		"Py_RunMain.localalias",
+		"main.main",
+		"runtime.main",
+		"runtime.goexit",
+		"runtime.asmcgocall",
+		"runtime.rt0_go",
+		"runtime.mstart",
+		"lang_start",
+		"__rust_begin_short_backtrace",
+	};
+	const struct analyze_name *is = &model->names[name];
+
+	if (model->modules[is->module].is_runtime)
+		return true;
+	if (!is->function)
+		return false;
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
+		if (strcmp(model->texts[is->function].bytes, roots[i]) == 0)
+			return true;
+	return false;
+}
+
+void analyze_name_plain(const struct analyze_model *model, uint32_t name, struct strbuf *ret)
+{
+	uint32_t function = model->names[name].function;
+
+	if (function == 0)
+		return;
+	symbols_title_plain(model->texts[function].bytes, ret);
+	/* Brackets alone. */
+	if (ret->length == 0)
+		strbuf_append_bytes(ret, model->texts[function].bytes,
+				    model->texts[function].length);
+}
+
+uint32_t analyze_site_title(const struct analyze_model *model, const struct analyze_site *site)
+{
+	return model->lines[site->title_line].name;
+}
+
+uint32_t analyze_site_caller(const struct analyze_model *model, const struct analyze_site *site)
+{
+	struct analyze_walk walk = analyze_walk_after(model, site->title_frame, site->title_line);
+	uint32_t title = analyze_site_title(model, site);
+	uint32_t nearest = 0;
+
+	if (site->title_frame == 0)
+		return 0;
+	while (analyze_walk_next(&walk)) {
+		uint32_t name = model->lines[walk.line].name;
+
+		/* Recursion, and frames that are missing, are no callers. */
+		if (name == title || name == 0)
+			continue;
+		nearest = nearest ? nearest : name;
+		if (model->names[name].function && !analyze_name_is_wrapper(model, name))
+			return name;
+	}
+	return nearest;
+}
+
+/* --- titles anew -------------------------------------------------------------------- */
+
+/* The first line of a frame that no pattern and no list calls a wrapper; 0 = all are. */
+static uint32_t first_proper_line(const struct analyze_model *model, const struct analyze_place *at)
+{
+	for (uint32_t i = 0; i < at->line_count; i++) {
+		uint32_t line = at->first_line + i;
+		const struct analyze_name *name = &model->names[model->lines[line].name];
+
+		if (!name->function ||
+		    !symbols_title_is_wrapper(model->texts[name->function].bytes, model->wrappers,
+					      model->wrapper_count))
+			return line;
+	}
+	return 0;
+}
+
+/* As symbols/title.h says. lines: of each place, its first proper line. */
+static void retitle(const struct analyze_model *model, const uint32_t *lines,
+		    struct analyze_site *site)
+{
+	uint32_t first = 0, library = 0, title = 0;
+
+	for (uint32_t frame = site->frame; frame && !title; frame = model->frames[frame].parent) {
+		uint32_t place = model->frames[frame].place;
+
+		if (place == 0)
+			continue;
+		first = first ? first : frame;
+		if (lines[place] == 0)
+			continue;
+		library = library ? library : frame;
+		if (!model->modules[model->places[place].module].is_runtime)
+			title = frame;
+	}
+	title = title ? title : library ? library : first;
+
+	const struct analyze_place *at = &model->places[model->frames[title].place];
+
+	site->title_frame = title;
+	site->title_line = lines[model->frames[title].place];
+	if (site->title_line == 0)
+		site->title_line = at->first_line;
+}
+
+struct error *analyze_titles_set(struct analyze_model *model, const char *const *patterns,
+				 size_t pattern_count)
+{
+	CLEANUP_FREE uint32_t *lines = calloc(model->place_count, sizeof(*lines));
+
+	if (!lines)
+		return error_no_memory();
+	model->wrappers = patterns;
+	model->wrapper_count = pattern_count;
+	memset(model->wrapper_names, NOT_ASKED, model->name_count);
+	for (size_t i = 1; i < model->place_count; i++)
+		lines[i] = first_proper_line(model, &model->places[i]);
+	for (size_t i = 0; i < model->site_count; i++)
+		retitle(model, lines, &model->sites[i]);
+	return NULL;
+}

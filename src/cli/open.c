@@ -1,0 +1,89 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/view.h"
+#include "collect/keep.h"
+#include "ledger/reader.h"
+
+enum kind { NOTHING, PROFILE, LEDGER };
+
+static struct error *kind_of(const char *path, enum kind *ret)
+{
+	/* O_NONBLOCK: a FIFO must be refused, not waited for. */
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return error_create_system(errno, path, "cannot open");
+	if (!S_ISREG(st.st_mode))
+		return error_create_path(ERROR_FORMAT, path, "not a file");
+	*ret = store_reader_recognises(fd)    ? PROFILE
+	       : ledger_reader_recognises(fd) ? LEDGER
+					      : NOTHING;
+	return NULL;
+}
+
+/* The temporary file is there until it is open, or an interruption waits until it is gone. */
+static struct error *open_temporarily(struct ledger_reader *ledger,
+				      const struct collect_finish_options *options,
+				      struct store_reader **ret)
+{
+	CLEANUP_FREE char *path = NULL;
+	sigset_t interruptions, before;
+
+	sigemptyset(&interruptions);
+	sigaddset(&interruptions, SIGINT);
+	sigaddset(&interruptions, SIGTERM);
+	sigaddset(&interruptions, SIGHUP);
+	sigprocmask(SIG_BLOCK, &interruptions, &before);
+	struct error *error = collect_keep_temporarily(ledger, options, &path);
+
+	if (!error)
+		error = store_reader_open(path, ret);
+	if (path)
+		unlink(path);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+static struct error *open_ledger(const char *path, struct store_reader **ret)
+{
+	struct ledger_reader *ledger;
+
+	TRY(ledger_reader_open(path, &ledger));
+	struct error *error = open_temporarily(ledger, NULL, ret);
+
+	ledger_reader_close(ledger);
+	return error;
+}
+
+struct error *cli_profile_open(const char *path, struct store_reader **ret)
+{
+	enum kind kind = NOTHING;
+
+	TRY(kind_of(path, &kind));
+	switch (kind) {
+	case PROFILE:
+		return store_reader_open(path, ret);
+	case LEDGER:
+		return open_ledger(path, ret);
+	default:
+		return error_create_path(ERROR_FORMAT, path, "not a mallograph profile or ledger");
+	}
+}
+
+struct error *cli_recording_open(int fd, const char *name,
+				 const struct collect_finish_options *options,
+				 struct store_reader **ret)
+{
+	struct ledger_reader *ledger;
+
+	TRY(ledger_reader_open_fd(fd, name, &ledger));
+	struct error *error = open_temporarily(ledger, options, ret);
+
+	ledger_reader_close(ledger);
+	return error;
+}

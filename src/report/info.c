@@ -1,0 +1,156 @@
+/* What a profile says of itself. */
+#include "report/report.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "analyze/info.h"
+#include "base/units.h"
+#include "report/words.h"
+
+#define LABEL_WIDTH 11u
+
+static void put_label(struct strbuf *out, const struct report_style *style, const char *label)
+{
+	report_put_coloured(out, style, REPORT_HEADING, label);
+	strbuf_fill(out, ' ', strlen(label) < LABEL_WIDTH ? LABEL_WIDTH - strlen(label) : 1);
+}
+
+static void put_text(struct strbuf *out, const struct analyze_text *text)
+{
+	strbuf_printable(out, text->bytes, text->length);
+}
+
+static void put_origin(struct strbuf *out, const struct analyze_model *model,
+		       const struct analyze_info *info, const struct report_style *style)
+{
+	time_t seconds = (time_t)(model->start_unix_ns / 1000000000);
+	struct tm utc;
+	char text[64];
+
+	put_label(out, style, "RECORDED");
+	if (model->start_unix_ns && gmtime_r(&seconds, &utc) &&
+	    strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc))
+		strbuf_append(out, text);
+	else
+		strbuf_append(out, "at a time not known");
+	if (info->host) {
+		strbuf_append(out, " on ");
+		strbuf_printable(out, info->host, strlen(info->host));
+	}
+	if (info->tool) {
+		strbuf_append(out, ", by ");
+		strbuf_printable(out, info->tool, strlen(info->tool));
+	}
+	strbuf_append(out, model->is_finished ? "\n" : "; not written to its end\n");
+}
+
+static void put_contents(struct strbuf *out, const struct analyze_model *model,
+			 const struct analyze_info *info, const struct report_style *style)
+{
+	char number[UNITS_BYTES];
+
+	put_label(out, style, "HOLDS");
+	report_put_plural(out, model->process_count, "process", "processes");
+	strbuf_append(out, ", ");
+	report_put_plural(out, model->site_count, "site", "sites");
+	strbuf_printf(out, " in %s frames,\n%*s",
+		      units_format_count(number, model->frame_count - 1), (int)LABEL_WIDTH, "");
+	report_put_plural(out, info->snaps, "snapshot", "snapshots");
+	strbuf_append(out, ", ");
+	report_put_plural(out, info->blocks, "live block listed", "live blocks listed");
+	strbuf_append_char(out, '\n');
+}
+
+static void put_processes(struct strbuf *out, const struct analyze_model *model,
+			  const struct report_style *style)
+{
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct analyze_process *process = &model->processes[i];
+
+		strbuf_append_char(out, '\n');
+		put_label(out, style, i ? "" : "PROCESSES");
+		strbuf_printf(out, "%u  ", process->id);
+		report_put_command(out, process, report_columns(style) - LABEL_WIDTH - 12);
+		strbuf_printf(out, "\n%*s   %s", (int)LABEL_WIDTH, "",
+			      report_how_word(process->how));
+		if (process->parent)
+			strbuf_printf(out, " of %u", process->parent);
+		if (process->pid != ANALYZE_UNKNOWN)
+			strbuf_printf(out, ", pid %" PRIu64, process->pid);
+		strbuf_append(out, ", ");
+		report_put_end(out, process);
+		for (size_t j = 0; j < process->loss_count; j++) {
+			strbuf_printf(out, "\n%*s   %s: ", (int)LABEL_WIDTH, "",
+				      report_is_loss(&process->losses[j]) ? "not seen" : "note");
+			report_put_loss(out, &process->losses[j]);
+		}
+	}
+	strbuf_append_char(out, '\n');
+}
+
+static const char *symbols_word(enum analyze_symbols symbols)
+{
+	switch (symbols) {
+	case ANALYZE_SYMBOLS_FULL:
+		return "full";
+	case ANALYZE_SYMBOLS_LINES:
+		return "lines";
+	case ANALYZE_SYMBOLS_SYMTAB:
+		return "symtab";
+	case ANALYZE_SYMBOLS_PENDING:
+		return "pending";
+	case ANALYZE_SYMBOLS_NONE:
+	default:
+		return "none";
+	}
+}
+
+static void put_modules(struct strbuf *out, const struct analyze_model *model,
+			const struct report_style *style)
+{
+	bool first = true;
+
+	for (size_t i = 1; i < model->module_count; i++) {
+		const struct analyze_module *module = &model->modules[i];
+
+		if (!module->path.bytes)
+			continue;
+		strbuf_append(out, first ? "\n" : "");
+		put_label(out, style, first ? "MODULES" : "");
+		first = false;
+		strbuf_printf(out, "%-8s", module->is_file ? symbols_word(module->symbols) : "");
+		put_text(out, &module->path);
+		if (module->build_id.length) {
+			strbuf_printf(out, "\n%*sbuild-id ", (int)LABEL_WIDTH + 8, "");
+			put_text(out, &module->build_id);
+		}
+		if (module->debug_file.length) {
+			strbuf_printf(out, "\n%*sfrom ", (int)LABEL_WIDTH + 8, "");
+			put_text(out, &module->debug_file);
+		}
+		if (module->reason.length) {
+			strbuf_printf(out, "\n%*s", (int)LABEL_WIDTH + 8, "");
+			put_text(out, &module->reason);
+		}
+		strbuf_append_char(out, '\n');
+	}
+}
+
+struct error *report_info_print(struct analyze_model *model, const char *path,
+				const struct report_style *style, FILE *out)
+{
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+	struct analyze_info info;
+
+	TRY(analyze_info_load(model, &info));
+	put_label(&text, style, "PROFILE");
+	strbuf_printable(&text, path, strlen(path));
+	strbuf_append_char(&text, '\n');
+	put_origin(&text, model, &info, style);
+	put_contents(&text, model, &info, style);
+	put_processes(&text, model, style);
+	put_modules(&text, model, style);
+	analyze_info_free(&info);
+	return report_flush(&text, out);
+}

@@ -1,0 +1,183 @@
+/* The tree of who called whom to allocate. */
+#include "report/report.h"
+
+#include "analyze/tree.h"
+#include "base/vector.h"
+#include "report/words.h"
+
+#define LEAST_PERCENT 1u
+#define DEEPEST       40u /* steps of indentation */
+#define FLUSH_BYTES   65536u
+
+/* A node that is still to be printed. */
+struct pending {
+	uint32_t node;
+	uint32_t depth;
+	uint32_t module; /* of its caller or, bottom up, of whom it calls */
+	bool is_rest;    /* of the node's children, not itself */
+};
+
+struct printing {
+	const struct analyze_model *model;
+	const struct analyze_tree *tree;
+	const struct report_options *options;
+	uint64_t least;
+	VECTOR(struct pending) pending;
+	struct strbuf text;
+	FILE *out;
+};
+
+static void put_figures(struct printing *printing, uint64_t value)
+{
+	CLEANUP_STRBUF struct strbuf figure = STRBUF_EMPTY, percent = STRBUF_EMPTY;
+
+	report_put_figure(&figure, value, printing->options->order);
+	report_put_percent(&percent, value, printing->tree->nodes[0].value);
+	if (figure.failed || percent.failed)
+		printing->text.failed = true;
+	else
+		strbuf_printf(&printing->text, "%10s %5s %%  ", figure.text, percent.text);
+}
+
+static void indent(struct printing *printing, uint32_t depth)
+{
+	strbuf_fill(&printing->text, ' ', (size_t)2 * (depth < DEEPEST ? depth : DEEPEST));
+}
+
+static void put_node(struct printing *printing, const struct pending *pending)
+{
+	const struct analyze_model *model = printing->model;
+	const struct analyze_node *node = &printing->tree->nodes[pending->node];
+	const struct analyze_name *name = &model->names[node->name];
+
+	put_figures(printing, node->value);
+	indent(printing, pending->depth);
+	report_put_name(&printing->text, model, node->name);
+	if (name->function && name->module != pending->module) {
+		strbuf_append(&printing->text, " (");
+		report_put_module(&printing->text, model, name->module);
+		strbuf_append_char(&printing->text, ')');
+	}
+	strbuf_append_char(&printing->text, '\n');
+}
+
+static void put_rest(struct printing *printing, const struct pending *pending)
+{
+	const struct analyze_node *node = &printing->tree->nodes[pending->node];
+
+	put_figures(printing, node->left_out_value);
+	indent(printing, pending->depth);
+	strbuf_append_char(&printing->text, '[');
+	report_put_plural(&printing->text, node->left_out, "smaller branch]", "smaller branches]");
+	strbuf_append_char(&printing->text, '\n');
+}
+
+/* Chains stay in one column; where stacks part, what follows moves in. */
+static struct error *push_children(struct printing *printing, const struct pending *of)
+{
+	const struct analyze_node *nodes = printing->tree->nodes;
+	const struct analyze_node *node = &nodes[of->node];
+	bool has_rest = node->left_out_value >= printing->least;
+	bool parts = has_rest || (node->first_child && nodes[node->first_child].next);
+	struct pending next = {
+		.depth = of->depth + (of->node && parts),
+		.module = printing->model->names[node->name].module,
+	};
+	size_t first = printing->pending.count;
+
+	for (next.node = node->first_child; next.node; next.node = nodes[next.node].next)
+		TRY(vector_push(&printing->pending, next));
+	next.node = of->node;
+	next.is_rest = true;
+	if (has_rest)
+		TRY(vector_push(&printing->pending, next));
+	/* The first is taken first. */
+	for (size_t last = printing->pending.count; first + 1 < last; first++, last--) {
+		struct pending moved = printing->pending.items[first];
+
+		printing->pending.items[first] = printing->pending.items[last - 1];
+		printing->pending.items[last - 1] = moved;
+	}
+	return NULL;
+}
+
+static struct error *print_nodes(struct printing *printing)
+{
+	TRY(push_children(printing, &((struct pending){0})));
+	while (printing->pending.count) {
+		struct pending at = printing->pending.items[--printing->pending.count];
+
+		if (at.is_rest) {
+			put_rest(printing, &at);
+		} else {
+			put_node(printing, &at);
+			TRY(push_children(printing, &at));
+		}
+		if (printing->text.length >= FLUSH_BYTES)
+			TRY(report_flush(&printing->text, printing->out));
+	}
+	return NULL;
+}
+
+static void put_heading(struct printing *printing, const struct analyze_process *process,
+			enum analyze_direction direction)
+{
+	const struct report_options *options = printing->options;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+	bool down = direction == ANALYZE_TOP_DOWN;
+
+	if (printing->model->process_count > 1) {
+		strbuf_printf(&printing->text, "\nprocess %u: ", process->id);
+		report_put_command(&printing->text, process, report_columns(&options->style) - 24);
+		strbuf_append_char(&printing->text, '\n');
+	}
+	report_put_figure(&text, printing->tree->nodes[0].value, options->order);
+	strbuf_printf(&text, " %s, %s; branches under %u %% are summed",
+		      report_order_words(options->order),
+		      down ? "from where the program begins inwards"
+			   : "from what allocates outwards to its callers",
+		      LEAST_PERCENT);
+	if (text.failed)
+		printing->text.failed = true;
+	else
+		report_put_coloured(&printing->text, &options->style, REPORT_HEADING, text.text);
+	strbuf_append_char(&printing->text, '\n');
+}
+
+static struct error *print_tree(struct printing *printing, uint32_t process,
+				enum analyze_direction direction)
+{
+	const struct analyze_process *of = &printing->model->processes[process];
+	uint64_t value = analyze_order_value(&of->counts, printing->options->order);
+	struct analyze_tree_options options = {
+		.process = process,
+		.order = printing->options->order,
+		.direction = direction,
+		.least = value / 100 * LEAST_PERCENT + 1,
+	};
+	struct analyze_tree tree;
+
+	TRY(analyze_tree_make(printing->model, &options, &tree));
+	printing->tree = &tree;
+	printing->least = options.least;
+	put_heading(printing, of, direction);
+	struct error *error = print_nodes(printing);
+
+	printing->tree = NULL;
+	analyze_tree_free(&tree);
+	return error ? error : report_flush(&printing->text, printing->out);
+}
+
+struct error *report_tree_print(struct analyze_model *model, const struct report_options *options,
+				enum analyze_direction direction, FILE *out)
+{
+	struct printing printing = {.model = model, .options = options, .out = out};
+	struct error *error = NULL;
+
+	for (uint32_t i = 0; i < model->process_count && !error; i++)
+		if (analyze_order_value(&model->processes[i].counts, options->order))
+			error = print_tree(&printing, i, direction);
+	vector_free(&printing.pending);
+	strbuf_free(&printing.text);
+	return error;
+}
