@@ -8,7 +8,7 @@
 static uint64_t error_of(const struct ledger_process *from, uint64_t shown)
 {
 	if (from->max_error == 0)
-		return 0;
+		return from->peak_error;
 	return from->max_error + (from->peak_max > shown ? from->peak_max - shown : 0);
 }
 
