@@ -5,10 +5,10 @@ static const struct cli_option options_table[] = {CLI_VIEW_OPTIONS};
 static const char usage[] =
 	"Usage: mallograph blocks [OPTION…] [FILE]\n"
 	"\n"
-	"List every block that was still live at the end, or is now, oldest first: size,\n"
-	"address, number and time of its allocation, and the stack that asked for it.\n"
-	"FILE is a profile or ledger, or the pid of a process being recorded; left out, the\n"
-	"newest here.\n";
+	"List every block that was still live at the end, or is now, oldest first:\n"
+	"size, address, number and time of its allocation, and the stack that asked for\n"
+	"it. FILE is a profile or ledger, or the pid of a process being recorded; left\n"
+	"out, the newest here.\n";
 
 static const char examples[] = "  mallograph blocks\n"
 			       "  mallograph blocks mallograph.uname.4711.mgp\n";

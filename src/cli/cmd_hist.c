@@ -31,8 +31,8 @@ static const struct cli_option options_table[] = {
 static const char usage[] =
 	"Usage: mallograph hist [OPTION…] [FILE]\n"
 	"\n"
-	"Draw how the sizes of allocations are distributed. FILE is a profile or ledger, or\n"
-	"the pid of a process being recorded; left out, the newest here.\n";
+	"Draw how the sizes of allocations are distributed. FILE is a profile or\n"
+	"ledger, or the pid of a process being recorded; left out, the newest here.\n";
 
 static const char examples[] = "  mallograph hist\n"
 			       "  mallograph hist --by stack --bytes\n"

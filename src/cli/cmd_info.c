@@ -5,9 +5,10 @@ static const struct cli_option options_table[] = {CLI_VIEW_OPTIONS};
 static const char usage[] =
 	"Usage: mallograph info [OPTION…] [FILE]\n"
 	"\n"
-	"Show what a profile is: when, where and by what it was recorded, its processes and\n"
-	"what was not seen of them, its modules and where their symbols came from. FILE is a\n"
-	"profile or ledger, or the pid of a process being recorded; left out, the newest here.\n";
+	"Show what a profile is: when, where and by what it was recorded, its processes\n"
+	"and what was not seen of them, its modules and where their symbols came from.\n"
+	"FILE is a profile or ledger, or the pid of a process being recorded; left out,\n"
+	"the newest here.\n";
 
 static const char examples[] = "  mallograph info\n";
 

@@ -17,10 +17,10 @@ static const struct cli_option options_table[] = {
 static const char usage[] =
 	"Usage: mallograph query [OPTION…] SQL [FILE]\n"
 	"\n"
-	"Ask a profile a question: one SQL statement that reads. Its tables and views are\n"
-	"those of docs/FORMAT.md in the sources; sqlite3 opens a profile as well. FILE is a\n"
-	"profile or ledger, or the pid of a process being recorded; left out, the newest\n"
-	"here.\n";
+	"Ask a profile a question: one SQL statement that reads. Its tables and views\n"
+	"are those of docs/FORMAT.md in the sources; sqlite3 opens a profile as well.\n"
+	"FILE is a profile or ledger, or the pid of a process being recorded; left out,\n"
+	"the newest here.\n";
 
 static const char examples[] =
 	"  mallograph query 'select title_function, live_bytes from v_site\n"

@@ -5,7 +5,8 @@
 #include "collect/recover.h"
 
 static const struct cli_option options_table[] = {
-	{'o', "output", "FILE", "write the ledger to FILE (%p %n %h %t expand)"},
+	{'o', "output", "FILE",
+	 "write the profile to FILE (%p %n %h %t expand), or the\nledger itself, if it ends in .mgl"},
 	{'h', "help", NULL, "show this"},
 	CLI_OPTIONS_END,
 };

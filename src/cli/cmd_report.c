@@ -32,9 +32,9 @@ static const struct cli_option options_table[] = {
 static const char usage[] =
 	"Usage: mallograph report [OPTION…] [FILE]\n"
 	"\n"
-	"Show what a profile holds: totals of each process, and the sites with their whole\n"
-	"stacks. FILE is a profile or a ledger, or the pid of a process being recorded\n"
-	"(./4711 is a file); left out, the newest in this directory.\n";
+	"Show what a profile holds: totals of each process, and the sites with their\n"
+	"whole stacks. FILE is a profile or a ledger, or the pid of a process being\n"
+	"recorded (./4711 is a file); left out, the newest in this directory.\n";
 
 static const char examples[] = "  mallograph report --live\n"
 			       "  mallograph report --tree=bottom-up --bytes\n"

@@ -1,4 +1,4 @@
-"""The command line itself, and the commands that look after ledgers."""
+"""The command line itself, and the commands that look after recordings."""
 
 import json
 import os
@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-BUILT = ["run", "report", "env", "recover"]
-RESERVED = ("attach detach save blocks hist top leaks diff check merge export flame html query "
-            "symbolize doctor info").split()
+BUILT = ["run", "report", "blocks", "hist", "info", "query", "env", "recover"]
+RESERVED = ("attach detach save top leaks diff check merge export flame html symbolize doctor"
+            ).split()
 
 
 def width(text):
@@ -111,9 +111,9 @@ int main(void)
 
 def test_report_takes_the_newest_here(run, tmp_path):
     run("-q", "-o", "old.mgl", "sh", "-c", ":")
-    run("-q", "-o", "new.mgl", "true")
+    run("-q", "-o", "new.mgp", "true")
     os.utime(tmp_path / "old.mgl", (1, 1))
-    (tmp_path / "newest.mgl").write_text("none of ours")
+    (tmp_path / "newest.mgp").write_text("none of ours")
     report = json.loads(run("report", "--json").stdout)
     assert (report["format"], report["version"]) == ("mallograph-report", 1)
     assert report["processes"][0]["command"] == ["true"]
@@ -123,11 +123,11 @@ def test_report_takes_the_newest_here(run, tmp_path):
 def test_report_without_a_ledger(run):
     result = run("report", text=True)
     assert (result.returncode, result.stdout) == (125, "")
-    assert "no ledger in this directory" in result.stderr and "PROGRAM" in result.stderr
+    assert "no profile in this directory" in result.stderr and "PROGRAM" in result.stderr
 
 
-@pytest.mark.parametrize("content, text", [
-    (b"", "not a mallograph ledger"), (b"hello" * 5000, "not a mallograph ledger"),
+@pytest.mark.parametrize("content, text", ids=["empty", "hello"], argvalues=[
+    (b"", "not a mallograph profile"), (b"hello" * 5000, "not a mallograph profile"),
 ])
 def test_report_of_something_else(run, tmp_path, content, text):
     (tmp_path / "x").write_bytes(content)
@@ -275,7 +275,7 @@ def test_recover_leaves_what_is_being_recorded(run, mallograph, runtime, tmp_pat
 
 
 def test_recover_removes_what_holds_nothing(run, runtime, tmp_path):
-    run("-q", "true")
+    run("-q", "-o", "x.mgl", "true")
     place = runtime / "mallograph"
     ledger = bytearray(next(tmp_path.glob("*.mgl")).read_bytes())
     ledger[2 << 20:] = bytes(len(ledger) - (2 << 20))
@@ -305,7 +305,7 @@ def test_recover_takes_all(mallograph, tmp_path, in_namespace, sanitized):
     lines = result.stderr.splitlines()
     assert lines[0] == lines[-1] == "mallograph: nothing to recover"
     assert sum(line.startswith("mallograph: recovered mallograph.true.") for line in lines) == 2
-    assert len(list(tmp_path.glob("mallograph.true.*.mgl"))) == 2
+    assert len(list(tmp_path.glob("mallograph.true.*.mgp"))) == 2
 
 
 @pytest.mark.parametrize("name", ["", *BUILT[1:]])

@@ -38,11 +38,11 @@ def as_nobody(mallograph, agent):
 
 def test_default_name_and_the_next_free_one(run, tmp_path):
     # exec keeps the pid that the name bears.
-    script = 'touch mallograph.sh.$$.mgl mallograph.sh.$$.1.mgl; exec true'
+    script = 'touch mallograph.sh.$$.mgp mallograph.sh.$$.1.mgp; exec true'
     assert run("-q", "sh", "-c", script).returncode == 0
     names = sorted(p.name for p in tmp_path.iterdir())
     pid = names[0].split(".")[2]
-    assert names == [f"mallograph.sh.{pid}.{n}mgl" for n in ("1.", "2.", "")]
+    assert names == [f"mallograph.sh.{pid}.{n}mgp" for n in ("1.", "2.", "")]
     assert [(tmp_path / name).stat().st_size > 0 for name in names] == [False, True, False]
 
 
@@ -142,7 +142,7 @@ def test_a_disk_that_fills_up_loses_nothing(run, mallograph, runtime, tmp_path, 
     (session,) = (runtime / "mallograph").iterdir()
     recovered = run("recover", session, text=True)
     assert "recovered mallograph." in recovered.stderr
-    assert list(tmp_path.glob("mallograph.*.mgl"))
+    assert list(tmp_path.glob("mallograph.*.mgp"))
     assert list((runtime / "mallograph").iterdir()) == []
 
 

@@ -107,7 +107,7 @@ def test_refusals_say_what_is_wrong(mallograph, sample, tmp_path):
     assert "layout 9, written by mallograph test" in refused(other)
     empty = tmp_path / "empty.mgl"
     empty.touch()
-    assert "not a mallograph ledger" in refused(empty)
+    assert "not a mallograph profile or ledger" in refused(empty)
     assert "not a file" in refused(tmp_path)
     assert "No such file" in refused(tmp_path / "none.mgl")
 

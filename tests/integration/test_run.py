@@ -241,7 +241,7 @@ def test_scripts_run_and_are_recorded(run, tmp_path):
         (tmp_path / name).chmod(0o755)
     result = run("-q", "./outer", "z", text=True)
     assert result.stdout == "-x y ./outer z\n"
-    assert list(tmp_path.glob("mallograph.outer.*.mgl"))
+    assert list(tmp_path.glob("mallograph.outer.*.mgp"))
 
 
 def test_the_loader_run_as_a_program_is_recorded(run, tmp_path):
@@ -262,7 +262,7 @@ def test_many_at_once(mallograph, runtime, tmp_path):
         for i in range(8)
     ]
     assert [process.wait(timeout=60) for process in started] == list(range(8))
-    assert len(list(tmp_path.glob("mallograph.sh.*.mgl"))) == 8
+    assert len(list(tmp_path.glob("mallograph.sh.*.mgp"))) == 8
     assert list((runtime / "mallograph").iterdir()) == []
 
 
