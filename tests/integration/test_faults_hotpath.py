@@ -317,6 +317,8 @@ def test_every_new_of_allocators_with_their_own(record, library):
 
 
 def test_a_static_program_is_refused_at_once(record):
+    if record.program("small_static") == "small_static":
+        pytest.skip("nothing can be linked statically here")
     began = time.monotonic()
     answer = subprocess.run(
         [record.tool, "--", record.program("small_static"), record.folder / "said"],

@@ -1,6 +1,7 @@
 """Programs as they are installed: the same output, and the counts of another library's counting."""
 
 import os
+import pathlib
 import shutil
 import struct
 import subprocess
@@ -125,3 +126,23 @@ def test_status_of_a_failing_program(record, place):
     before = run(["ls", "/nonexistent/place"], place)
     assert (answer.returncode, answer.stderr) == (before.returncode, before.stderr)
     assert profile.root["end"] == {"kind": "exit", "code": before.returncode}
+
+
+def test_a_compiler_and_what_it_starts(record, place):
+    """A driver that starts others: the same object file, each process with counts that add up."""
+    source = pathlib.Path(__file__).parents[1] / "programs" / "oracle_mix.c"
+    compile_it = ["cc", "-D_GNU_SOURCE", "-O1", "-c", source, "-o"]
+    assert run([*compile_it, place / "native.o"], place).returncode == 0
+    answer, profile = recorded(record, [*compile_it, place / "recorded.o"], place, {})
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
+    assert (place / "native.o").read_bytes() == (place / "recorded.o").read_bytes()
+    names = {os.path.basename(p["exe"]) for p in profile.processes}
+    assert any("cc1" in name for name in names)
+    assert any(name.endswith("as") for name in names)
+    for process in profile.processes:
+        sites = profile.sites_of(process)
+        assert process["allocations"] > 100
+        assert process["unknown_frees"] == 0
+        assert process["losses"] == []
+        for key in ("allocations", "frees", "allocated_bytes", "live_bytes", "temporary"):
+            assert sum(site[key] for site in sites) == process[key]
