@@ -276,10 +276,12 @@ struct error *ledger_family_read(struct ledger_reader *reader, struct ledger_fam
 {
 	struct making making = {.reader = reader, .family = ret};
 
-	ret->count = ledger_reader_process_count(reader);
-	ret->members = calloc(ret->count + 1, sizeof(*ret->members));
+	size_t count = ledger_reader_process_count(reader);
+
+	*ret = (struct ledger_family){.members = calloc(count + 1, sizeof(*ret->members))};
 	if (!ret->members)
 		return error_no_memory();
+	ret->count = count;
 	struct error *error = load_all(&making);
 
 	map_u64_free(&making.by_pid);

@@ -303,7 +303,7 @@ static struct error *keep_string(struct store_reader *reader, const struct store
 
 struct error *store_string(struct store_reader *reader, uint64_t id, struct store_text *ret)
 {
-	struct store_string string;
+	struct store_string string = {0};
 
 	*ret = (struct store_text){NULL, 0};
 	if (id == 0 || id == STORE_UNKNOWN)
