@@ -11,8 +11,10 @@ struct store_query {
 static struct error *refuse(struct store_reader *reader, int code)
 {
 	switch (code) {
-	case SQLITE_ERROR:
 	case SQLITE_AUTH:
+		return error_create(ERROR_USAGE, "%s: a question may only read the profile",
+				    sqlite3_errmsg(reader->db));
+	case SQLITE_ERROR:
 	case SQLITE_TOOBIG:
 	case SQLITE_RANGE:
 	case SQLITE_MISMATCH:
@@ -21,6 +23,52 @@ static struct error *refuse(struct store_reader *reader, int code)
 	default:
 		return store_read_failure(reader->db, reader->path);
 	}
+}
+
+/* Of pragmas, those that tell and change nothing. */
+static bool is_telling(const char *pragma, const char *value)
+{
+	static const char *const telling[] = {
+		"table_info", "table_xinfo", "table_list", "index_list", "index_info",
+	};
+	static const char *const telling_alone[] = {"user_version", "application_id"};
+
+	for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++)
+		if (sqlite3_stricmp(pragma, telling[i]) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof(telling_alone) / sizeof(telling_alone[0]); i++)
+		if (!value && sqlite3_stricmp(pragma, telling_alone[i]) == 0)
+			return true;
+	return false;
+}
+
+int store_authorize(void *context, int action, const char *first, const char *second,
+		    const char *database, const char *view)
+{
+	bool allowed;
+
+	(void)context, (void)database, (void)view;
+	switch (action) {
+	case SQLITE_SELECT:
+	case SQLITE_READ:
+	case SQLITE_RECURSIVE:
+		allowed = true;
+		break;
+	/* How a function that gives a table declares it. No statement may that is no reading. */
+	case SQLITE_UPDATE:
+		allowed = first && sqlite3_stricmp(first, "sqlite_master") == 0;
+		break;
+	case SQLITE_FUNCTION:
+		allowed = !second || sqlite3_stricmp(second, "load_extension") != 0;
+		break;
+	case SQLITE_PRAGMA:
+		allowed = first && is_telling(first, second);
+		break;
+	default:
+		allowed = false;
+		break;
+	}
+	return allowed ? SQLITE_OK : SQLITE_DENY;
 }
 
 static bool is_blank(const char *sql) { return sql[strspn(sql, " \t\r\n;")] == '\0'; }

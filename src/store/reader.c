@@ -99,6 +99,7 @@ static struct error *open_database(struct store_reader *reader)
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	if (sqlite3_exec(reader->db, "PRAGMA cell_size_check=ON", NULL, NULL, NULL) != SQLITE_OK)
 		return store_read_failure(reader->db, reader->path);
+	sqlite3_set_authorizer(reader->db, store_authorize, NULL);
 	return NULL;
 }
 

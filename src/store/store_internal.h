@@ -64,6 +64,11 @@ struct store_reader {
 	struct map_u64 string_at;          /* id: place there */
 };
 
+/* SQLite's authorizer of readers: whatever is asked, by us, anybody or a view of the file,
+ * only reads. */
+int store_authorize(void *context, int action, const char *first, const char *second,
+		    const char *database, const char *view);
+
 /* Enough for a key. */
 #define STORE_MAX_KEYS 3
 

@@ -361,10 +361,59 @@ static void test_query(void **state)
 	profile_expect(store_query_open(reader, "SELECT 1; SELECT 2", &query), ERROR_USAGE,
 		       "one statement");
 	profile_expect(store_query_open(reader, " ", &query), ERROR_USAGE, "empty");
-	assert_null(store_query_open(reader, "ATTACH '/tmp/mallograph-attached' AS x", &query));
-	assert_false(store_query_next(query));
-	profile_expect(store_query_close(query), ERROR_USAGE, "attached");
+	store_reader_close(reader);
+}
+
+static void test_questions_that_do(void **state)
+{
+	static const char *const refused[] = {
+		"ATTACH '/tmp/mallograph-attached' AS x",
+		"DETACH main",
+		"VACUUM INTO '/tmp/mallograph-attached'",
+		"INSERT INTO meta VALUES(1, 2)",
+		"UPDATE sqlite_master SET sql = ''",
+		"DELETE FROM sqlite_master",
+		"DROP TABLE site",
+		"CREATE TEMP TABLE x(a)",
+		"CREATE VIRTUAL TABLE x USING fts5(a)",
+		"BEGIN",
+		"SAVEPOINT x",
+		"REINDEX",
+		"ANALYZE",
+		"PRAGMA writable_schema=1",
+		"PRAGMA journal_mode",
+		"PRAGMA temp_store_directory='/tmp'",
+		"PRAGMA user_version=7",
+		"SELECT load_extension('x')",
+		"SELECT writefile('/tmp/mallograph-attached', 'x')",
+	};
+	static const char *const answered[] = {
+		"PRAGMA user_version",
+		"SELECT name FROM pragma_table_info('site')",
+		"SELECT value FROM json_each('[1]')",
+		"WITH RECURSIVE n(x) AS (VALUES(1) UNION SELECT x+1 FROM n WHERE x<9) SELECT x FROM n",
+		"EXPLAIN QUERY PLAN SELECT * FROM v_site",
+	};
+	const char *path = profile_path("questions.mgp");
+	struct store_reader *reader;
+	struct store_query *query;
+
+	(void)state;
+	profile_write(path);
+	assert_null(store_reader_open(path, &reader));
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		struct error *error = store_query_open(reader, refused[i], &query);
+
+		if (!error)
+			fail_msg("allowed: %s", refused[i]);
+		profile_expect(error, ERROR_USAGE, "");
+	}
 	assert_int_not_equal(access("/tmp/mallograph-attached", F_OK), 0);
+	for (size_t i = 0; i < sizeof(answered) / sizeof(answered[0]); i++) {
+		assert_null(store_query_open(reader, answered[i], &query));
+		assert_true(store_query_next(query));
+		assert_null(store_query_close(query));
+	}
 	store_reader_close(reader);
 }
 
@@ -413,12 +462,19 @@ static void test_aborted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_process),       cmocka_unit_test(test_places),
-		cmocka_unit_test(test_sites),         cmocka_unit_test(test_time),
-		cmocka_unit_test(test_nothing_there), cmocka_unit_test(test_many_rows),
-		cmocka_unit_test(test_strings),       cmocka_unit_test(test_long_name),
-		cmocka_unit_test(test_meta),          cmocka_unit_test(test_query),
-		cmocka_unit_test(test_recognised),    cmocka_unit_test(test_odd_path),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_sites),
+		cmocka_unit_test(test_time),
+		cmocka_unit_test(test_nothing_there),
+		cmocka_unit_test(test_many_rows),
+		cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_long_name),
+		cmocka_unit_test(test_meta),
+		cmocka_unit_test(test_query),
+		cmocka_unit_test(test_questions_that_do),
+		cmocka_unit_test(test_recognised),
+		cmocka_unit_test(test_odd_path),
 		cmocka_unit_test(test_aborted),
 	};
 
