@@ -108,9 +108,9 @@ static struct error *visit(void *context, const struct ledger_block *from)
 	const struct ledger_row *row = ledger_rows_find(&process->rows, from->row);
 	size_t at = row ? (size_t)(row - process->rows.items) : 0;
 
-	/* A row made since the rows were read; or, of a process at rest, damage. */
+	/* A row made since the rows were read; or, of a process that is over, damage. */
 	if (!row || process->row_sites[at] == UINT32_MAX) {
-		process->damage += process->rows.exact;
+		process->damage += process->member->end != LEDGER_END_RUNNING;
 		return NULL;
 	}
 	uint64_t site = process->row_sites[at];

@@ -13,6 +13,7 @@ struct shadow {
 	struct ledger_reader *reader;
 	struct reader_process *process;
 	uint32_t granule_shift;
+	uint64_t bad; /* words that name no block */
 	VECTOR(struct chunk) chunks;
 	struct map_u64 by_address;
 };
@@ -123,11 +124,8 @@ static struct error *walk_chunk(struct shadow *shadow, const struct chunk *chunk
 
 		if (word == 0 || (word & ~MGL_SHADOW_LARGE_MASK) == MGL_SHADOW_TAG)
 			continue;
-		/* A block freed between two loads looks damaged too; it is not counted
-		 * again, being gone. */
 		if (!decode(shadow, granule, word, &block)) {
-			if (READ_ATOMIC(chunk->words[i]) == word)
-				ledger_process_damage(shadow->process, "a block of the shadow");
+			shadow->bad++;
 			continue;
 		}
 		TRY(visit(context, &block));
@@ -135,13 +133,33 @@ static struct error *walk_chunk(struct shadow *shadow, const struct chunk *chunk
 	return NULL;
 }
 
+/* Moves with every call that any thread begins or ends. */
+static uint64_t ops_of(const struct shadow *shadow)
+{
+	const struct ledger_process *info = &shadow->process->info;
+	uint64_t sum = READ_ATOMIC(shadow->process->header->slots);
+
+	for (size_t i = 0; i < info->slot_count; i++) {
+		const struct mgl_slot *slot = ledger_record_at(shadow->reader, shadow->process,
+							       info->slots[i].ref, sizeof(*slot));
+
+		sum += slot ? READ_ATOMIC(slot->op) : 0;
+	}
+	return sum;
+}
+
 static struct error *walk(struct shadow *shadow, ledger_block_visit *visit, void *context)
 {
+	uint64_t ops = ops_of(shadow);
+
 	for (size_t i = 0; i < shadow->process->extents.count; i++)
 		if (shadow->process->extents.items[i].kind == MGL_EXTENT_SHADOW)
 			TRY(add_extent(shadow, &shadow->process->extents.items[i]));
 	for (size_t i = 0; i < shadow->chunks.count; i++)
 		TRY(walk_chunk(shadow, &shadow->chunks.items[i], visit, context));
+	/* A block that comes or goes between two loads makes as little sense as a damaged one. */
+	for (; shadow->bad && ops_of(shadow) == ops; shadow->bad--)
+		ledger_process_damage(shadow->process, "a block of the shadow");
 	return ledger_reader_check(shadow->reader);
 }
 
