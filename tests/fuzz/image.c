@@ -6,13 +6,12 @@
 
 #include "base/cursor.h"
 
-int image_make(const uint8_t *data, size_t size)
+void image_fill(int fd, const uint8_t *data, size_t size)
 {
 	struct cursor input = cursor_over(data, size);
 	uint64_t bytes = (uint64_t)(cursor_u32(&input) % (IMAGE_PAGES + 1)) * IMAGE_PAGE_BYTES;
-	int fd = memfd_create("image", MFD_CLOEXEC);
 
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+	if (ftruncate(fd, (off_t)bytes) != 0)
 		abort();
 	while (!input.failed) {
 		uint64_t offset = cursor_u32(&input);
@@ -25,5 +24,14 @@ int image_make(const uint8_t *data, size_t size)
 		if (count && pwrite(fd, cursor_bytes(&input, count), count, (off_t)offset) < 0)
 			abort();
 	}
+}
+
+int image_make(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("image", MFD_CLOEXEC);
+
+	if (fd < 0)
+		abort();
+	image_fill(fd, data, size);
 	return fd;
 }
