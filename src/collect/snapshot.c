@@ -52,11 +52,12 @@ struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_sn
 	snapshots->max_changes = max_changes ? max_changes : COLLECT_CHANGES;
 	snapshots->interval_ns = FIRST_INTERVAL_NS;
 	snapshots->due_ns = now_ns() + FIRST_INTERVAL_NS;
+	if (!snapshots->name) {
+		collect_snapshots_free(snapshots);
+		return error_no_memory();
+	}
 	*ret = snapshots;
-	if (snapshots->name)
-		return NULL;
-	collect_snapshots_free(snapshots);
-	return error_no_memory();
+	return NULL;
 }
 
 static void forget_process(struct snapshot_subject *subject)
