@@ -12,7 +12,8 @@ import pytest
 import oracle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("MALLOGRAPH_BUILD", ROOT / "build"))
+# Taken out, so that the programs recorded have nothing of ours in their environment.
+BUILD = pathlib.Path(os.environ.pop("MALLOGRAPH_BUILD", ROOT / "build")).resolve()
 
 
 @pytest.fixture(scope="session")

@@ -115,9 +115,10 @@ static void test_scale(void **state)
 	assert_null(report_json_print(model, &options, sink));
 	double done = seconds();
 
-	print_message("%u rows and nodes, %u blocks: blocks %.2f s, profile and report %.2f s, %ld MiB more\n",
-		      NODES_EACH * scale, BLOCKS_EACH * scale, walked - start, done - walked,
-		      peak_rss_mib() - mib);
+	print_message(
+		"%u rows and nodes, %u blocks: blocks %.2f s, profile and report %.2f s, %ld MiB more\n",
+		NODES_EACH * scale, BLOCKS_EACH * scale, walked - start, done - walked,
+		peak_rss_mib() - mib);
 	assert_true(done - start < 20.0 * scale);
 	assert_true(SANITIZED || peak_rss_mib() - mib < (long)(128 * scale));
 	analyze_model_free(model);

@@ -186,11 +186,13 @@ static void test_summary_counts_the_others(void **state)
 		MGL_INERT_LEDGER_LIMIT;
 	char *text = print(&writer, SUMMARY, NULL, &summary);
 
-	assert_contains(text, "PROCESSES  1 more was recorded, not completely: mallograph report\n");
+	assert_contains(text,
+			"PROCESSES  1 more was recorded, not completely: mallograph report\n");
 	free(text);
 	writer_process(&writer, MGL_HOW_FORK, 9, 7, "/bin/sh");
 	text = print(&writer, SUMMARY, NULL, &summary);
-	assert_contains(text, "2 more were recorded, 1 of them not completely: mallograph report\n");
+	assert_contains(text,
+			"2 more were recorded, 1 of them not completely: mallograph report\n");
 	free(text);
 	writer_end(&writer);
 }

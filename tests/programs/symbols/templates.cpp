@@ -28,7 +28,7 @@ inline namespace v2
 {
 template <typename Key, typename Value> class store
 {
-public:
+      public:
 	struct entry {
 		Key key;
 		Value value;
@@ -58,7 +58,7 @@ public:
 		throw std::out_of_range("no such key");
 	}
 
-private:
+      private:
 	std::vector<entry> entries;
 };
 } // namespace v2
