@@ -95,6 +95,7 @@ struct error *analyze_lquantize(const struct analyze_distribution *from,
 			break;
 	}
 	TRY(put_bound(ret, linear->high));
+	ret->has_below = snap(linear->low) > 0;
 	for (uint32_t i = 0; i < ANALYZE_CLASSES; i++)
 		if (from->values[i])
 			bucket_of(ret, analyze_class_low(i))->value += from->values[i];

@@ -59,7 +59,8 @@ struct analyze_bucket {
 
 struct analyze_buckets {
 	VECTOR(struct analyze_bucket) list;
-	bool is_moved; /* some bounds are not where they were asked for */
+	bool is_moved;  /* some bounds are not where they were asked for */
+	bool has_below; /* the first bucket is all below the lowest bound */
 };
 
 /* Powers of two, from the one below the smallest size to the one above the largest; 0 has
@@ -75,7 +76,7 @@ struct analyze_linear {
 	uint64_t step;
 };
 
-/* The first bucket is what is below low, the last what is from high on. low < high,
+/* The first bucket is what is below low, if that is not 0; the last what is from high on. low < high,
  * 0 < step, at most ANALYZE_BUCKETS_MAX steps. */
 struct error *analyze_lquantize(const struct analyze_distribution *from,
 				const struct analyze_linear *linear,

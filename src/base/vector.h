@@ -57,6 +57,15 @@
 		(v)->count = (v)->capacity = 0; \
 	} while (0)
 
+/* The item at a place below count. That there are items then, the analyser cannot know of a
+ * place that was found by other means. */
+#define vector_at(v, place)                      \
+	({                                       \
+		if (!(v)->items)                 \
+			__builtin_unreachable(); \
+		&(v)->items[(place)];            \
+	})
+
 static inline void *vector_room(void *items, size_t count, size_t more, size_t *capacity,
 				size_t item_bytes)
 {

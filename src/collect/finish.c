@@ -195,7 +195,7 @@ static struct error *put_process(struct finish_process *process)
 
 static struct error *put_damage(struct finish_process *process)
 {
-	uint64_t damage = process->from->damage + process->damage;
+	uint64_t damage = process->from->damage + process->damage - process->excused;
 	const char *note =
 		process->from->damage_note ? process->from->damage_note : "counts or stacks";
 
@@ -203,6 +203,18 @@ static struct error *put_damage(struct finish_process *process)
 		return NULL;
 	return ledger_member_add_missing(process->member, "damaged", damage,
 					 &(struct ledger_text){note, strlen(note)});
+}
+
+/* Blocks are looked at after the rows they belong to: of a process that goes on meanwhile,
+ * what does not match says nothing. */
+static struct error *finish_blocks(struct finish_process *process)
+{
+	uint64_t before = process->from->damage + process->damage;
+
+	TRY(collect_finish_blocks(process));
+	if (process->member->end == LEDGER_END_RUNNING)
+		process->excused = process->from->damage + process->damage - before;
+	return NULL;
 }
 
 static struct error *finish_all(struct finish_process *process)
@@ -213,7 +225,7 @@ static struct error *finish_all(struct finish_process *process)
 	collect_finish_peak(process);
 	TRY(collect_finish_snaps(process));
 	TRY(collect_finish_series(process));
-	TRY(collect_finish_blocks(process));
+	TRY(finish_blocks(process));
 	TRY(put_apis(process));
 	TRY(put_mappings(process));
 	TRY(put_process(process));

@@ -67,6 +67,7 @@ struct finish_process {
 	size_t snap_count;
 	uint64_t peak_error; /* the peak was this much more at most */
 	uint64_t damage;
+	uint64_t excused; /* of it */
 };
 
 #define FINISH_NO_TICK UINT32_MAX

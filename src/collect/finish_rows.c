@@ -32,7 +32,7 @@ static struct error *sums_add(struct sums *sums, uint64_t major, uint64_t minor,
 	struct sum *sum;
 
 	if (at) {
-		sum = &sums->list.items[*at];
+		sum = vector_at(&sums->list, *at);
 	} else {
 		TRY(map_u64_set(&sums->at, key, sums->list.count));
 		TRY(vector_push(&sums->list, (struct sum){.key = key}));
@@ -228,7 +228,7 @@ static struct error *put_threads(struct summing *summing, const struct threads *
 		const struct named *named = &threads->list.items[i];
 		const uint64_t *at = map_u64_find(&summing->threads.at, (first + i) << 32);
 		struct sum none = {0};
-		const struct sum *sum = at ? &summing->threads.list.items[*at] : &none;
+		const struct sum *sum = at ? vector_at(&summing->threads.list, *at) : &none;
 		struct store_thread row = {
 			.id = first + i,
 			.process = process->from->serial,

@@ -182,7 +182,7 @@ static struct error *say(struct replay *replay, size_t site, uint64_t snap)
 				})));
 		*at = replay->series.count;
 	}
-	set_entry(&replay->series.items[*at - 1], &replay->sites[site]);
+	set_entry(vector_at(&replay->series, *at - 1), &replay->sites[site]);
 	return NULL;
 }
 

@@ -22,7 +22,7 @@ static void put_bucket(struct strbuf *out, const struct report_bars *bars, size_
 	const struct analyze_bucket *bucket = &bars->buckets->list.items[at];
 	char label[UNITS_BYTES + 4], value[UNITS_BYTES];
 
-	if (bars->is_linear && at == 0)
+	if (bars->buckets->has_below && at == 0)
 		snprintf(label, sizeof(label), "< %" PRIu64, bucket->high);
 	else if (bars->is_linear && at + 1 == bars->buckets->list.count)
 		snprintf(label, sizeof(label), ">= %" PRIu64, bucket->low);

@@ -9,7 +9,7 @@
 struct report_bars {
 	const struct analyze_buckets *buckets;
 	uint64_t total;
-	bool is_linear;   /* the first and last bucket are open */
+	bool is_linear;   /* the last bucket is open */
 	bool bytes;       /* values are bytes */
 	bool skips_empty; /* runs of empty buckets are "..." */
 	const struct report_style *style;

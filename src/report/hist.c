@@ -86,7 +86,8 @@ static struct error *print(const struct analyze_model *model,
 	bool is_moved = false;
 
 	if (distributions->count == 0)
-		strbuf_append(&text, "Nothing was allocated.\n");
+		strbuf_append(&text, options->bytes ? "No bytes were allocated.\n"
+						    : "Nothing was allocated.\n");
 	for (size_t i = 0; i < distributions->count; i++) {
 		strbuf_append(&text, i ? "\n" : "");
 		TRY(put_distribution(&text, model, &distributions->items[i], options, &is_moved));

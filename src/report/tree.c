@@ -15,6 +15,7 @@ struct pending {
 	uint32_t depth;
 	uint32_t module; /* of its caller or, bottom up, of whom it calls */
 	bool is_rest;    /* of the node's children, not itself */
+	bool has_siblings;
 };
 
 struct printing {
@@ -72,7 +73,8 @@ static void put_rest(struct printing *printing, const struct pending *pending)
 	strbuf_append_char(&printing->text, '\n');
 }
 
-/* Chains stay in one column; where stacks part, what follows moves in. */
+/* A chain stays in one column; where stacks part, each branch moves in, and what is below it
+ * further. */
 static struct error *push_children(struct printing *printing, const struct pending *of)
 {
 	const struct analyze_node *nodes = printing->tree->nodes;
@@ -80,7 +82,8 @@ static struct error *push_children(struct printing *printing, const struct pendi
 	bool has_rest = node->left_out_value >= printing->least;
 	bool parts = has_rest || (node->first_child && nodes[node->first_child].next);
 	struct pending next = {
-		.depth = of->depth + (of->node && parts),
+		.depth = of->depth + (of->node && (parts || of->has_siblings)),
+		.has_siblings = parts,
 		.module = printing->model->names[node->name].module,
 	};
 	size_t first = printing->pending.count;
@@ -173,10 +176,20 @@ struct error *report_tree_print(struct analyze_model *model, const struct report
 {
 	struct printing printing = {.model = model, .options = options, .out = out};
 	struct error *error = NULL;
+	bool found = false;
 
-	for (uint32_t i = 0; i < model->process_count && !error; i++)
-		if (analyze_order_value(&model->processes[i].counts, options->order))
-			error = print_tree(&printing, i, direction);
+	for (uint32_t i = 0; i < model->process_count && !error; i++) {
+		if (analyze_order_value(&model->processes[i].counts, options->order) == 0)
+			continue;
+		found = true;
+		error = print_tree(&printing, i, direction);
+	}
+	if (!found) {
+		report_put_figure(&printing.text, 0, options->order);
+		strbuf_printf(&printing.text, " %s: nothing to make a tree of\n",
+			      report_order_words(options->order));
+		error = report_flush(&printing.text, out);
+	}
 	vector_free(&printing.pending);
 	strbuf_free(&printing.text);
 	return error;

@@ -292,7 +292,8 @@ static struct error *keep_string(struct store_reader *reader, const struct store
 
 	if (!copy)
 		return error_no_memory();
-	memcpy(copy, string->s.bytes, string->s.length);
+	if (string->s.length)
+		memcpy(copy, string->s.bytes, string->s.length);
 	copy[string->s.length] = '\0';
 	TRY(map_u64_set(&reader->string_at, string->id, reader->strings.count));
 	TRY(vector_push(&reader->strings,
