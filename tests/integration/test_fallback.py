@@ -132,10 +132,18 @@ def test_bounds_while_it_is_busy(by_hand):
     assert min(widths) < 100000
 
 
+def has_begun(ledger):
+    """The file is there before its first words are, and those say what it is."""
+    if not ledger.exists():
+        return False
+    with open(ledger, "rb") as file:
+        return file.read(8) == b"MGLEDGR1"
+
+
 def test_reading_disturbs_and_is_disturbed_by_nothing(by_hand):
     """Read again and again while eight threads allocate: nothing in it is ever damaged."""
     process, ledger, said_path = by_hand.start(7, 40000, 8, program="oracle_mix")
-    wait_for(ledger.exists)
+    wait_for(lambda: has_begun(ledger))
     before = 0
     while process.poll() is None:
         processes = report(by_hand.tool, ledger, 0).processes
