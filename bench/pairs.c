@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 static void *volatile kept;
@@ -42,7 +43,11 @@ static double pairs(long count, double seconds)
 {
 	double best = 1e9;
 
+	/* Stepped, a pair takes so long that every one would look at the clock. */
+	if (seconds == 0)
+		prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
 	run(count); /* what is slow once, at the first call of a thread, is over */
+	run(count);
 	if (seconds == 0) {
 		__asm__ volatile("int3");
 		run(count);
