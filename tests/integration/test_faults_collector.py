@@ -105,6 +105,29 @@ def test_commands_short_of_memory(short_of_memory, by_hand_ledger, runtime, tmp_
     assert result.returncode == 0
 
 
+@pytest.mark.parametrize("step", [397, pytest.param(31, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", [
+    ["report", "--tree"], ["report", "--json"], ["blocks"], ["hist"], ["info"],
+    ["query", "SELECT * FROM v_site"]])
+def test_profile_commands_short_of_memory(short_of_memory, run, runtime, tmp_path, command, step):
+    assert run("-q", "-o", "in.mgp", "ls").returncode == 0
+    words = [short_of_memory, *command, "in.mgp"]
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    wanted = subprocess.run(words, cwd=tmp_path, env=env, check=True, capture_output=True).stdout
+    number = 0
+    while True:
+        number += 1 if number < 50 else step
+        result = subprocess.run(words, cwd=tmp_path, env={**env, "FAULT_MEMORY": str(number)},
+                                timeout=30, capture_output=True)
+        if b"fault: refused" not in result.stderr:
+            break
+        if result.returncode == 0:
+            assert result.stdout == wanted, number
+        else:
+            assert result.returncode == 125 and b"mallograph: " in result.stderr, number
+    assert result.returncode == 0
+
+
 # What can fail, as what. Each call of the tool's own is refused in turn.
 SYSCALLS = {
     "openat": "EMFILE", "pipe2": "EMFILE", "signalfd4": "EMFILE", "clone,clone3,fork,vfork": "EAGAIN",
