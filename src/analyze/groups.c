@@ -9,7 +9,6 @@
 
 struct grouping {
 	const struct analyze_model *model;
-	enum analyze_order order;
 	VECTOR(struct analyze_group) list;
 	struct map_index index;
 };
@@ -73,23 +72,15 @@ static int compare_names(const struct analyze_model *model, uint32_t a, uint32_t
 	return order ? order : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-struct numbered {
-	const struct grouping *grouping;
-	uint32_t at;
-};
-
-static int compare_groups(const void *a, const void *b)
+static int compare_groups(const struct analyze_model *model, enum analyze_order first,
+			  const struct analyze_group *x, const struct analyze_group *y)
 {
 	static const enum analyze_order next[] = {
 		ANALYZE_BY_PEAK, ANALYZE_BY_BYTES,     ANALYZE_BY_ALLOCATIONS,
 		ANALYZE_BY_LIVE, ANALYZE_BY_TEMPORARY,
 	};
-	const struct numbered *p = a, *q = b;
-	const struct grouping *grouping = p->grouping;
-	const struct analyze_group *x = &grouping->list.items[p->at];
-	const struct analyze_group *y = &grouping->list.items[q->at];
-	uint64_t left = analyze_order_value(&x->counts, grouping->order);
-	uint64_t right = analyze_order_value(&y->counts, grouping->order);
+	uint64_t left = analyze_order_value(&x->counts, first);
+	uint64_t right = analyze_order_value(&y->counts, first);
 
 	for (size_t i = 0; left == right && i < sizeof(next) / sizeof(next[0]); i++) {
 		left = analyze_order_value(&x->counts, next[i]);
@@ -97,44 +88,67 @@ static int compare_groups(const void *a, const void *b)
 	}
 	if (left != right)
 		return left < right ? 1 : -1;
-	int order = compare_names(grouping->model, x->title, y->title);
+	int order = compare_names(model, x->title, y->title);
 
-	return order ? order : compare_names(grouping->model, x->caller, y->caller);
+	return order ? order : compare_names(model, x->caller, y->caller);
 }
 
-/* Into the order that is shown; by_site has places in the list. */
-static struct error *sort(struct grouping *grouping, size_t site_count, uint32_t *by_site,
-			  struct analyze_group **ret)
+const struct analyze_group *analyze_groups_leader(const struct analyze_model *model,
+						  const struct analyze_groups *groups,
+						  enum analyze_order order)
 {
-	size_t count = grouping->list.count;
-	CLEANUP_FREE struct numbered *order = calloc(count + 1, sizeof(*order));
-	CLEANUP_FREE uint32_t *places = calloc(count + 1, sizeof(*places));
-	CLEANUP_FREE struct analyze_group *sorted = calloc(count + 1, sizeof(*sorted));
+	const struct analyze_group *leader = groups->count ? groups->items : NULL;
 
-	if (!order || !places || !sorted)
+	for (size_t i = 1; i < groups->count; i++)
+		if (compare_groups(model, order, &groups->items[i], leader) < 0)
+			leader = &groups->items[i];
+	return leader;
+}
+
+struct numbered {
+	struct analyze_group group;
+	uint32_t at; /* where it was */
+};
+
+struct sorting {
+	const struct analyze_model *model;
+	enum analyze_order order;
+};
+
+static int compare_numbered(const void *a, const void *b, void *context)
+{
+	const struct numbered *x = a, *y = b;
+	const struct sorting *sorting = context;
+
+	return compare_groups(sorting->model, sorting->order, &x->group, &y->group);
+}
+
+struct error *analyze_groups_sort(const struct analyze_model *model, struct analyze_groups *groups,
+				  enum analyze_order order)
+{
+	struct sorting sorting = {model, order};
+	CLEANUP_FREE struct numbered *list = calloc(groups->count + 1, sizeof(*list));
+	CLEANUP_FREE uint32_t *places = calloc(groups->count + 1, sizeof(*places));
+
+	if (!list || !places)
 		return error_no_memory();
-	for (size_t i = 0; i < count; i++)
-		order[i] = (struct numbered){.grouping = grouping, .at = (uint32_t)i};
-	if (count)
-		qsort(order, count, sizeof(*order), compare_groups);
-	for (size_t i = 0; i < count; i++) {
-		sorted[i] = grouping->list.items[order[i].at];
-		places[order[i].at] = (uint32_t)i;
+	for (size_t i = 0; i < groups->count; i++)
+		list[i] = (struct numbered){groups->items[i], (uint32_t)i};
+	qsort_r(list, groups->count, sizeof(*list), compare_numbered, &sorting);
+	for (size_t i = 0; i < groups->count; i++) {
+		groups->items[i] = list[i].group;
+		places[list[i].at] = (uint32_t)i;
 	}
-	for (size_t i = 0; i < site_count; i++)
-		if (by_site[i])
-			by_site[i] = places[by_site[i] - 1] + 1;
-	*ret = STEAL(sorted);
+	for (size_t i = 0; i < model->site_count; i++)
+		if (groups->by_site[i])
+			groups->by_site[i] = places[groups->by_site[i] - 1] + 1;
 	return NULL;
 }
 
-static struct error *make(struct grouping *grouping, uint32_t process, struct analyze_groups *ret)
+static struct error *add_sites(struct grouping *grouping, uint32_t process, uint32_t *by_site)
 {
 	const struct analyze_model *model = grouping->model;
-	CLEANUP_FREE uint32_t *by_site = calloc(model->site_count + 1, sizeof(*by_site));
 
-	if (!by_site)
-		return error_no_memory();
 	for (size_t i = 0; i < model->site_count; i++) {
 		const struct analyze_site *site = &model->sites[i];
 
@@ -143,22 +157,24 @@ static struct error *make(struct grouping *grouping, uint32_t process, struct an
 		TRY(add_site(grouping, site, &by_site[i]));
 		by_site[i]++;
 	}
-	TRY(sort(grouping, model->site_count, by_site, &ret->items));
-	ret->count = grouping->list.count;
-	ret->by_site = STEAL(by_site);
 	return NULL;
 }
 
 struct error *analyze_groups_make(const struct analyze_model *model, uint32_t process,
 				  enum analyze_order order, struct analyze_groups *ret)
 {
-	struct grouping grouping = {.model = model, .order = order};
+	struct grouping grouping = {.model = model};
+	struct error *error;
 
-	*ret = (struct analyze_groups){0};
-	struct error *error = make(&grouping, process, ret);
-
-	vector_free(&grouping.list);
+	*ret = (struct analyze_groups){.by_site = calloc(model->site_count + 1, sizeof(uint32_t))};
+	error = ret->by_site ? add_sites(&grouping, process, ret->by_site) : error_no_memory();
+	ret->items = grouping.list.items;
+	ret->count = grouping.list.count;
 	map_index_free(&grouping.index);
+	if (!error)
+		error = analyze_groups_sort(model, ret, order);
+	if (error)
+		analyze_groups_free(ret);
 	return error;
 }
 

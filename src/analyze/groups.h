@@ -29,6 +29,13 @@ struct analyze_groups {
 struct error *analyze_groups_make(const struct analyze_model *model, uint32_t process,
 				  enum analyze_order order,
 				  struct analyze_groups *ret) ERROR_MUST_CHECK;
+/* Into another order. */
+struct error *analyze_groups_sort(const struct analyze_model *model, struct analyze_groups *groups,
+				  enum analyze_order order) ERROR_MUST_CHECK;
+/* Which would come first in an order; NULL = there is none. */
+const struct analyze_group *analyze_groups_leader(const struct analyze_model *model,
+						  const struct analyze_groups *groups,
+						  enum analyze_order order);
 void analyze_groups_free(struct analyze_groups *groups);
 
 #endif

@@ -2,24 +2,27 @@
 
 #include "analyze/model_internal.h"
 
-static struct error *count_row(void *context, const void *row)
+static struct error *count(struct store_reader *reader, const char *question, uint64_t *ret)
 {
-	(void)row;
-	++*(uint64_t *)context;
-	return NULL;
+	struct store_query *query;
+
+	TRY(store_query_open(reader, question, &query));
+	if (store_query_next(query)) {
+		struct store_text text = store_query_text(query, 0);
+
+		*ret = text.bytes ? strtoull(text.bytes, NULL, 10) : 0;
+	}
+	return store_query_close(query);
 }
 
 static struct error *load(struct store_reader *reader, struct analyze_info *ret)
 {
-	struct store_snap snap;
-	struct store_block block;
 	bool found;
 
 	TRY(store_meta_text(reader, "tool", &ret->tool, &found));
 	TRY(store_meta_text(reader, "host", &ret->host, &found));
-	TRY(analyze_each_row(reader, STORE_TABLE_SNAP, STORE_ALL, &snap, count_row, &ret->snaps));
-	return analyze_each_row(reader, STORE_TABLE_BLOCK, STORE_ALL, &block, count_row,
-				&ret->blocks);
+	TRY(count(reader, "SELECT count(*) FROM snap", &ret->snaps));
+	return count(reader, "SELECT count(*) FROM block", &ret->blocks);
 }
 
 struct error *analyze_info_load(struct analyze_model *model, struct analyze_info *ret)

@@ -1,7 +1,4 @@
-/*
- * Every block still live, in the listing form of jmprof. A site's frames are formatted once
- * as long as there is room for them.
- */
+/* Every block still live, in the listing form of jmprof. */
 #include "report/report.h"
 
 #include <inttypes.h>
@@ -11,15 +8,13 @@
 #include "report/words.h"
 
 #define FLUSH_BYTES 65536u
-#define KEPT_BYTES  ((size_t)64 << 20)
 
 struct listing {
 	const struct analyze_model *model;
 	const struct analyze_process *process;
 	struct analyze_blocks blocks;
-	char **stacks; /* by site; NULL = not formatted yet */
-	size_t kept;
-	bool keeps; /* a site's addresses are always the same */
+	char **lines; /* as they are printed, by place in the model's; NULL = not printed yet */
+	bool keeps;   /* addresses are always the same */
 	struct strbuf text;
 	FILE *out;
 };
@@ -52,33 +47,37 @@ static void put_frame(struct strbuf *out, const struct listing *listing,
 	}
 }
 
-static void put_stack(struct strbuf *out, const struct listing *listing, uint32_t frame,
-		      uint64_t ns)
+/* The same frames come again and again. */
+static struct error *put_kept_frame(struct listing *listing, const struct analyze_walk *walk,
+				    uint64_t ns)
 {
+	char **kept = &listing->lines[walk->line];
+
+	if (!listing->keeps) {
+		put_frame(&listing->text, listing, walk, ns);
+		return NULL;
+	}
+	if (!*kept) {
+		CLEANUP_STRBUF struct strbuf line = STRBUF_EMPTY;
+
+		put_frame(&line, listing, walk, ns);
+		*kept = strbuf_take(&line);
+		if (!*kept)
+			return error_no_memory();
+	}
+	strbuf_append(&listing->text, *kept);
+	return NULL;
+}
+
+static struct error *put_stack(struct listing *listing, const struct analyze_block *block)
+{
+	uint32_t frame = block->site ? listing->model->sites[block->site - 1].frame : 0;
 	struct analyze_walk walk = ANALYZE_WALK(listing->model, frame);
 
 	if (frame == 0)
-		strbuf_append(out, "    @ ?: the stack is not known\n");
+		strbuf_append(&listing->text, "    @ ?: the stack is not known\n");
 	while (analyze_walk_next(&walk))
-		put_frame(out, listing, &walk, ns);
-}
-
-static struct error *put_site(struct listing *listing, const struct analyze_block *block)
-{
-	CLEANUP_STRBUF struct strbuf stack = STRBUF_EMPTY;
-	uint32_t frame = block->site ? listing->model->sites[block->site - 1].frame : 0;
-
-	if (listing->stacks[block->site]) {
-		strbuf_append(&listing->text, listing->stacks[block->site]);
-		return NULL;
-	}
-	put_stack(&stack, listing, frame, block->born_ns);
-	TRY(strbuf_result(&stack));
-	strbuf_append_bytes(&listing->text, stack.text, stack.length);
-	if (listing->keeps && listing->kept + stack.length < KEPT_BYTES) {
-		listing->kept += stack.length;
-		listing->stacks[block->site] = STEAL(stack.text);
-	}
+		TRY(put_kept_frame(listing, &walk, block->born_ns));
 	return NULL;
 }
 
@@ -97,7 +96,7 @@ static struct error *put_block(struct listing *listing, const struct analyze_blo
 			      (unsigned int)(block->born_ns / 1000 % 1000));
 	strbuf_printf(out, " -> [%" PRIu64 " bytes @ 0x%" PRIx64 "]:\n", block->size,
 		      block->address);
-	return put_site(listing, block);
+	return put_stack(listing, block);
 }
 
 static void put_summary(struct listing *listing)
@@ -126,8 +125,8 @@ static void put_summary(struct listing *listing)
 
 static struct error *print_blocks(struct listing *listing)
 {
-	listing->stacks = calloc(listing->model->site_count + 1, sizeof(*listing->stacks));
-	if (!listing->stacks)
+	listing->lines = calloc(listing->model->line_count, sizeof(*listing->lines));
+	if (!listing->lines)
 		return error_no_memory();
 	listing->keeps = true;
 	for (size_t i = 0; i < listing->blocks.mapping_count; i++)
@@ -145,11 +144,10 @@ static struct error *print_process(struct listing *listing)
 {
 	struct error *error = print_blocks(listing);
 
-	for (size_t i = 0; listing->stacks && i <= listing->model->site_count; i++)
-		free(listing->stacks[i]);
-	free(listing->stacks);
-	listing->stacks = NULL;
-	listing->kept = 0;
+	for (size_t i = 0; listing->lines && i < listing->model->line_count; i++)
+		free(listing->lines[i]);
+	free(listing->lines);
+	listing->lines = NULL;
 	return error;
 }
 

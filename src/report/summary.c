@@ -102,6 +102,8 @@ static bool matters(const struct summary *summary, const struct analyze_group *l
 	const struct analyze_counts *all = &summary->process->counts;
 	uint64_t value = analyze_order_value(&leader->counts, order);
 
+	if (value == 0)
+		return false;
 	switch (order) {
 	case ANALYZE_BY_LIVE:
 		return value >= all->peak_bytes / 20 || value >= UINT64_C(1) << 20;
@@ -112,29 +114,35 @@ static bool matters(const struct summary *summary, const struct analyze_group *l
 	}
 }
 
-static struct error *put_list(const struct summary *summary, const struct list *list, bool is_first,
-			      struct shown *shown)
+static struct error *put_list(const struct summary *summary, const struct list *list, size_t rows,
+			      bool is_first, struct analyze_groups *groups, struct shown *shown)
 {
-	struct analyze_groups groups;
-	struct report_table table = {
+	const struct report_table table = {
 		.model = summary->model,
 		.process = summary->process,
-		.groups = &groups,
+		.groups = groups,
 		.order = list->order,
-		.rows = is_first ? SITES : FURTHER_SITES,
+		.rows = rows,
 		.sums_others = is_first,
 		.style = summary->style,
 	};
 
-	TRY(analyze_groups_make(summary->model, summary->place, list->order, &groups));
-	if (is_first || (report_table_rows(&table) && !is_shown(shown, &groups.items[0]) &&
-			 matters(summary, &groups.items[0], list->order))) {
-		put_heading(summary, list->heading, list->note);
-		report_put_table(summary->out, &table);
-		add_shown(shown, &table);
-	}
-	analyze_groups_free(&groups);
+	TRY(analyze_groups_sort(summary->model, groups, list->order));
+	put_heading(summary, list->heading, list->note);
+	report_put_table(summary->out, &table);
+	add_shown(shown, &table);
 	return NULL;
+}
+
+static struct error *put_further(const struct summary *summary, const struct list *list,
+				 struct analyze_groups *groups, struct shown *shown)
+{
+	const struct analyze_group *leader =
+		analyze_groups_leader(summary->model, groups, list->order);
+
+	if (!leader || is_shown(shown, leader) || !matters(summary, leader, list->order))
+		return NULL;
+	return put_list(summary, list, FURTHER_SITES, false, groups, shown);
 }
 
 static struct error *put_tables(const struct summary *summary)
@@ -149,13 +157,17 @@ static struct error *put_tables(const struct summary *summary)
 		{ANALYZE_BY_BYTES, "ALLOCATED BY SITE", ""},
 		{ANALYZE_BY_TEMPORARY, "TEMPORARY BY SITE", "(freed before the next allocation)"},
 	};
+	const struct list *main = summary->process->counts.peak_bytes ? &first : &sizeless;
 	struct shown shown = {.count = 0};
+	struct analyze_groups groups;
 
-	TRY(put_list(summary, summary->process->counts.peak_bytes ? &first : &sizeless, true,
-		     &shown));
-	for (size_t i = 0; i < sizeof(further) / sizeof(further[0]); i++)
-		TRY(put_list(summary, &further[i], false, &shown));
-	return NULL;
+	TRY(analyze_groups_make(summary->model, summary->place, main->order, &groups));
+	struct error *error = put_list(summary, main, SITES, true, &groups, &shown);
+
+	for (size_t i = 0; i < sizeof(further) / sizeof(further[0]) && !error; i++)
+		error = put_further(summary, &further[i], &groups, &shown);
+	analyze_groups_free(&groups);
+	return error;
 }
 
 /* --- pictures ----------------------------------------------------------------------- */
