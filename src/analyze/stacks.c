@@ -1,5 +1,6 @@
 #include "analyze/stacks.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #include "symbols/title.h"
@@ -64,20 +65,28 @@ bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
 	static const char *const roots[] = {
 		"main",
 		"_start",
+		/* Python's interpreter: below them is all of the program. */
 		"Py_BytesMain",
 		"Py_Main",
-		"Py_RunMain",
-		"pymain_main",
-		"pymain_run_python",
-		"Py_RunMain.localalias",
+		"Py_RunMain*",
+		"pymain_*",
+		"PyRun_*",
+		"_PyRun_*",
+		"pyrun_*",
+		"run_mod",
+		"run_eval_code_obj",
+		"PyEval_EvalCode*",
+		"_PyEval_Vector",
+		"_PyEval_EvalFrameDefault*",
+		/* Go's, and Rust's. */
 		"main.main",
 		"runtime.main",
-		"runtime.goexit",
-		"runtime.asmcgocall",
-		"runtime.rt0_go",
-		"runtime.mstart",
-		"lang_start",
-		"__rust_begin_short_backtrace",
+		"runtime.goexit*",
+		"runtime.asmcgocall*",
+		"runtime.rt0_go*",
+		"runtime.mstart*",
+		"lang_start*",
+		"__rust_begin_short_backtrace*",
 	};
 	const struct analyze_name *is = &model->names[name];
 
@@ -86,7 +95,7 @@ bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
 	if (!is->function)
 		return false;
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
-		if (strcmp(model->texts[is->function].bytes, roots[i]) == 0)
+		if (fnmatch(roots[i], model->texts[is->function].bytes, 0) == 0)
 			return true;
 	return false;
 }

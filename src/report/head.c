@@ -225,8 +225,7 @@ void report_put_others(struct strbuf *out, const struct analyze_model *model,
 	if (largest->counts.peak_bytes <= process->counts.peak_bytes)
 		return;
 	strbuf_fill(out, ' ', 2 + LABEL_WIDTH + 1);
-	strbuf_printf(out,
-		      "largest peak %s: ", units_format_size(size, largest->counts.peak_bytes));
-	report_put_command(out, largest, report_columns(style) - 2 - LABEL_WIDTH - 1 - 25);
-	strbuf_append_char(out, '\n');
+	strbuf_append(out, "the largest: ");
+	report_put_program(out, largest);
+	strbuf_printf(out, ", peak %s\n", units_format_size(size, largest->counts.peak_bytes));
 }

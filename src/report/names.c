@@ -7,6 +7,8 @@
 
 /* Names longer than this are cut in text; the JSON has them whole. */
 #define NAME_COLUMNS 1000u
+/* In a stack, a name longer than this goes without parameters and template arguments. */
+#define FULL_COLUMNS 80u
 
 void report_put_module(struct strbuf *out, const struct analyze_model *model, uint32_t module)
 {
@@ -38,24 +40,68 @@ static void put_printable_cut(struct strbuf *out, const char *bytes, size_t leng
 	report_put_cut(out, &text, NAME_COLUMNS);
 }
 
-void report_put_name(struct strbuf *out, const struct analyze_model *model, uint32_t name)
+static void put_plain(struct strbuf *out, const struct analyze_model *model, uint32_t name)
 {
-	const struct analyze_name *is = &model->names[name];
 	CLEANUP_STRBUF struct strbuf plain = STRBUF_EMPTY;
 
-	if (name == 0) {
-		strbuf_append(out, "[stack not known]");
-		return;
-	}
-	if (is->function == 0) {
-		put_offset(out, model, is->module, is->offset);
-		return;
-	}
 	analyze_name_plain(model, name, &plain);
 	if (plain.failed)
 		out->failed = true;
 	else
 		put_printable_cut(out, plain.text, plain.length);
+}
+
+void report_put_name(struct strbuf *out, const struct analyze_model *model, uint32_t name)
+{
+	const struct analyze_name *is = &model->names[name];
+
+	if (name == 0)
+		strbuf_append(out, "[stack not known]");
+	else if (is->function)
+		put_plain(out, model, name);
+	else
+		put_offset(out, model, is->module, is->offset);
+}
+
+/* Of a qualified name too long for its column the end says most: "RawTable::reserve". */
+static const char *unqualified(const char *name, size_t columns)
+{
+	const char *next;
+
+	while (*name != '<' && strbuf_columns(name, strlen(name)) > columns &&
+	       (next = strstr(name, "::")) != NULL && next[2])
+		name = next + 2;
+	return name;
+}
+
+/* The offset says where; a module is known by its beginning. */
+static void put_place_in(struct strbuf *out, const struct analyze_model *model,
+			 const struct analyze_name *name, size_t columns)
+{
+	CLEANUP_STRBUF struct strbuf module = STRBUF_EMPTY;
+	char offset[24];
+	size_t end = (size_t)snprintf(offset, sizeof(offset), "+0x%" PRIx64, name->offset);
+
+	report_put_module(&module, model, name->module);
+	report_put_cut(out, &module, columns > end ? columns - end : 0);
+	strbuf_append(out, offset);
+}
+
+void report_put_name_in(struct strbuf *out, const struct analyze_model *model, uint32_t name,
+			size_t columns)
+{
+	const struct analyze_name *is = &model->names[name];
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY, end = STRBUF_EMPTY;
+
+	report_put_name(&text, model, name);
+	if (text.failed || strbuf_columns(text.text, text.length) <= columns) {
+		report_put_cut(out, &text, columns);
+	} else if (is->function == 0 && model->modules[is->module].path.bytes) {
+		put_place_in(out, model, is, columns);
+	} else {
+		strbuf_append(&end, unqualified(text.text, columns));
+		report_put_cut(out, &end, columns);
+	}
 }
 
 void report_put_line(struct strbuf *out, const struct analyze_model *model, uint32_t place,
@@ -70,7 +116,9 @@ void report_put_line(struct strbuf *out, const struct analyze_model *model, uint
 		strbuf_append(out, "[cut: outer frames not known]");
 		return;
 	}
-	if (function->length)
+	if (function->length > FULL_COLUMNS)
+		put_plain(out, model, at->name);
+	else if (function->length)
 		put_printable_cut(out, function->bytes, function->length);
 	else
 		put_offset(out, model, name->module, model->places[place].offset);

@@ -28,17 +28,15 @@ static const char *heading_of(enum analyze_order order)
 
 /* A place in the title's own module needs no more than its offset. */
 static void put_caller(struct strbuf *out, const struct analyze_model *model,
-		       const struct analyze_group *group)
+		       const struct analyze_group *group, size_t columns)
 {
 	const struct analyze_name *title = &model->names[group->title];
 	const struct analyze_name *caller = &model->names[group->caller];
 
-	if (group->caller == 0)
-		return;
 	if (caller->function == 0 && caller->module && caller->module == title->module)
 		strbuf_printf(out, "+0x%" PRIx64, caller->offset);
 	else
-		report_put_name(out, model, group->caller);
+		report_put_name_in(out, model, group->caller, columns);
 }
 
 /* "libjq.so.1+0x1d306 < jv_parser_next", each cut where both do not fit. */
@@ -49,7 +47,8 @@ static void put_place(struct strbuf *out, const struct analyze_model *model,
 	CLEANUP_STRBUF struct strbuf caller = STRBUF_EMPTY;
 
 	report_put_name(&title, model, group->title);
-	put_caller(&caller, model, group);
+	if (group->caller)
+		put_caller(&caller, model, group, SIZE_MAX);
 	if (title.failed || caller.failed) {
 		out->failed = true;
 		return;
@@ -67,10 +66,14 @@ static void put_place(struct strbuf *out, const struct analyze_model *model,
 		right = right > share ? share : right;
 		wide = columns - right;
 	}
-	report_put_cut(out, &title, wide);
-	if (right) {
+	strbuf_clear(&title);
+	report_put_name_in(&title, model, group->title, wide);
+	report_put_cut(out, &title, columns);
+	/* Cutting may have left it more. */
+	wide = title.failed ? 0 : strbuf_columns(title.text, title.length);
+	if (right && columns > wide + 3) {
 		strbuf_append(out, " < ");
-		report_put_cut(out, &caller, right - 3);
+		put_caller(out, model, group, columns - wide - 3);
 	}
 }
 

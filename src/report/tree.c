@@ -23,6 +23,7 @@ struct printing {
 	const struct analyze_tree *tree;
 	const struct report_options *options;
 	uint64_t least;
+	bool is_next; /* a tree was printed before */
 	VECTOR(struct pending) pending;
 	struct strbuf text;
 	FILE *out;
@@ -130,9 +131,10 @@ static void put_heading(struct printing *printing, const struct analyze_process 
 	bool down = direction == ANALYZE_TOP_DOWN;
 
 	if (printing->model->process_count > 1) {
-		strbuf_printf(&printing->text, "\nprocess %u: ", process->id);
-		report_put_command(&printing->text, process, report_columns(&options->style) - 24);
-		strbuf_append_char(&printing->text, '\n');
+		strbuf_append(&printing->text, printing->is_next ? "\n" : "");
+		report_put_program(&printing->text, process);
+		strbuf_append(&printing->text, ": ");
+		printing->is_next = true;
 	}
 	report_put_figure(&text, printing->tree->nodes[0].value, options->order);
 	strbuf_printf(&text, " %s, %s; branches under %u %% are summed",
@@ -171,25 +173,61 @@ static struct error *print_tree(struct printing *printing, uint32_t process,
 	return error ? error : report_flush(&printing->text, printing->out);
 }
 
+struct share {
+	uint64_t value;
+	uint32_t process;
+};
+
+static int largest_first(const void *a, const void *b)
+{
+	const struct share *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? 1 : -1;
+	return (x->process > y->process) - (x->process < y->process);
+}
+
+/* A build has hundreds of processes: those that are nothing beside the others are counted. */
+static struct error *print_trees(struct printing *printing, struct share *shares,
+				 enum analyze_direction direction)
+{
+	const struct analyze_model *model = printing->model;
+	uint64_t sum = 0;
+	size_t left_out = 0;
+
+	for (uint32_t i = 0; i < model->process_count; i++) {
+		shares[i].process = i;
+		shares[i].value =
+			analyze_order_value(&model->processes[i].counts, printing->options->order);
+		sum += shares[i].value;
+	}
+	qsort(shares, model->process_count, sizeof(*shares), largest_first);
+	for (size_t i = 0; i < model->process_count; i++) {
+		if (shares[i].value && shares[i].value >= sum / 100 * LEAST_PERCENT)
+			TRY(print_tree(printing, shares[i].process, direction));
+		else
+			left_out++;
+	}
+	if (sum == 0) {
+		report_put_figure(&printing->text, 0, printing->options->order);
+		strbuf_printf(&printing->text, " %s: nothing to make a tree of\n",
+			      report_order_words(printing->options->order));
+	} else if (left_out) {
+		strbuf_append_char(&printing->text, '\n');
+		report_put_plural(&printing->text, left_out, "process had less than 1 % of that\n",
+				  "processes had less than 1 % of that each\n");
+	}
+	return report_flush(&printing->text, printing->out);
+}
+
 struct error *report_tree_print(struct analyze_model *model, const struct report_options *options,
 				enum analyze_direction direction, FILE *out)
 {
 	struct printing printing = {.model = model, .options = options, .out = out};
-	struct error *error = NULL;
-	bool found = false;
+	CLEANUP_FREE struct share *shares = calloc(model->process_count + 1, sizeof(*shares));
+	struct error *error =
+		shares ? print_trees(&printing, shares, direction) : error_no_memory();
 
-	for (uint32_t i = 0; i < model->process_count && !error; i++) {
-		if (analyze_order_value(&model->processes[i].counts, options->order) == 0)
-			continue;
-		found = true;
-		error = print_tree(&printing, i, direction);
-	}
-	if (!found) {
-		report_put_figure(&printing.text, 0, options->order);
-		strbuf_printf(&printing.text, " %s: nothing to make a tree of\n",
-			      report_order_words(options->order));
-		error = report_flush(&printing.text, out);
-	}
 	vector_free(&printing.pending);
 	strbuf_free(&printing.text);
 	return error;

@@ -232,6 +232,20 @@ void report_put_command(struct strbuf *out, const struct analyze_process *proces
 	strbuf_append(out, " ...");
 }
 
+void report_put_program(struct strbuf *out, const struct analyze_process *process)
+{
+	struct analyze_text name = report_base_name(&process->exe);
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	if (name.length)
+		strbuf_printable(&text, name.bytes, name.length);
+	else
+		strbuf_append(&text, "[no name]");
+	report_put_cut(out, &text, 40);
+	if (process->pid != ANALYZE_UNKNOWN)
+		strbuf_printf(out, ", pid %" PRIu64, process->pid);
+}
+
 void report_put_end(struct strbuf *out, const struct analyze_process *process)
 {
 	const char *name;

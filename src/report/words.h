@@ -52,6 +52,8 @@ void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole);
 void report_put_small_percent(struct strbuf *out, uint64_t part, uint64_t whole);
 /* As one would type it, quoted where a shell needs it, cut to columns by " ...". */
 void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns);
+/* "cc1plus, pid 4711" */
+void report_put_program(struct strbuf *out, const struct analyze_process *process);
 /* "exit 0", "killed by SIGSEGV" … */
 void report_put_end(struct strbuf *out, const struct analyze_process *process);
 
@@ -59,6 +61,9 @@ void report_put_end(struct strbuf *out, const struct analyze_process *process);
 void report_put_module(struct strbuf *out, const struct analyze_model *model, uint32_t module);
 /* A function without its parameters, or "libjq.so.1+0x1d306". */
 void report_put_name(struct strbuf *out, const struct analyze_model *model, uint32_t name);
+/* The same cut to columns. */
+void report_put_name_in(struct strbuf *out, const struct analyze_model *model, uint32_t name,
+			size_t columns);
 /* A frame of a stack: "jv_parse (src/jv_parse.c:12:3)", "jq_next (libjq.so.1+0x1d306)". */
 void report_put_line(struct strbuf *out, const struct analyze_model *model, uint32_t place,
 		     uint32_t line);

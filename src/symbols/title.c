@@ -37,12 +37,17 @@ static const char *skip_brackets(const char *at)
 	return at;
 }
 
+static bool ends_scope(const struct strbuf *name)
+{
+	return name->length >= 2 && memcmp(name->text + name->length - 2, "::", 2) == 0;
+}
+
 /*
  * The qualified name alone: "void std::vector<int>::push_back(int const&) const" is
  * "std::vector::push_back". A return type ends at the last space outside brackets before
  * the parameters; a name that begins with a bracket (Rust's "<T as Trait>::f") keeps it.
  */
-void symbols_title_plain(const char *function, struct strbuf *name)
+static void append_plain(const char *function, struct strbuf *name)
 {
 	const char *at = function;
 
@@ -69,6 +74,9 @@ void symbols_title_plain(const char *function, struct strbuf *name)
 		} else if (starts_with(at, "(anonymous namespace)") ||
 			   (*at == '<' && at != function) || *at == '[' || *at == '{') {
 			at = skip_brackets(at);
+			/* A scope without a name. */
+			if (starts_with(at, "::") && (name->length == 0 || ends_scope(name)))
+				at += 2;
 		} else if (*at == '<') {
 			const char *end = skip_brackets(at);
 
@@ -80,6 +88,14 @@ void symbols_title_plain(const char *function, struct strbuf *name)
 			strbuf_append_char(name, *at++);
 		}
 	}
+}
+
+void symbols_title_plain(const char *function, struct strbuf *name)
+{
+	append_plain(function, name);
+	/* Of what had no name itself: a closure. */
+	if (ends_scope(name))
+		name->text[name->length -= 2] = '\0';
 }
 
 static const char *last_part(const char *name)
@@ -94,8 +110,32 @@ static const char *last_part(const char *name)
 static bool is_wrapper_name(const char *name)
 {
 	static const char *const prefixes[] = {
-		"operator new", "std::",   "__gnu_cxx::", "alloc::", "<alloc::", "<std::",
-		"PyMem_",       "_PyMem_", "__rust_",     "__rdl_",  "__rg_",
+		"operator new",
+		"std::",
+		"__gnu_cxx::",
+		"alloc::",
+		"<alloc::",
+		"<std::",
+		"PyMem_",
+		"_PyMem_",
+		"__rust_",
+		"__rdl_",
+		"__rg_",
+		"hashbrown::",
+		"<core::",
+		"<hashbrown::",
+		/* Rust's; `core` alone may be anybody's namespace. */
+		"core::iter::",
+		"core::option::",
+		"core::result::",
+		"core::ops::",
+		"core::slice::",
+		"core::str::",
+		"core::ptr::",
+		"core::mem::",
+		"core::array::",
+		"core::cell::",
+		"core::fmt::",
 	};
 	static const char *const parts[] = {
 		"*alloc*", "*strdup*", "*strndup*", "*wcsdup*", "*memdup*",

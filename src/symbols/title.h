@@ -1,7 +1,7 @@
 /*
  * What a site is named after: the first frame of its stack, from the innermost, that is
  * not a wrapper of the allocator. A wrapper is a function by name (operator new, *alloc*,
- * strdup and its kin, all of C++'s std, Rust's alloc, Python's PyMem_*, and what
+ * strdup and its kin, all of C++'s std, Rust's alloc and core, Python's PyMem_*, and what
  * --alloc-fn adds), or any function of the C and C++ libraries. Where a stack has nothing
  * else, the first frame that is no wrapper by name will do, else the innermost.
  */

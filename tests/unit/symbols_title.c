@@ -40,6 +40,9 @@ static void test_wrappers(void **state)
 		"alloc::raw_vec::RawVec<T,A>::reserve::do_reserve_and_handle",
 		"<alloc::vec::Vec<T> as alloc::vec::spec_from_iter::SpecFromIter<T,I>>::from_iter",
 		"__rust_alloc",
+		"hashbrown::raw::RawTable<T,A>::reserve_rehash",
+		"core::iter::traits::iterator::Iterator::collect",
+		"<core::iter::adapters::map::Map<I,F> as core::iter::traits::iterator::Iterator>::next",
 		"__rdl_alloc",
 		"PyMem_RawMalloc",
 		"_PyMem_RawRealloc",
@@ -73,6 +76,31 @@ static void test_others(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		check(names[i], false);
+}
+
+static void test_plain_names(void **state)
+{
+	static const char *const names[][2] = {
+		{"main", "main"},
+		{"std::vector<int>::push_back(int const&)", "std::vector::push_back"},
+		{"void make<int>(unsigned long) const", "make"},
+		{"operator new[](unsigned long, std::nothrow_t const&)", "operator new"},
+		{"v8::(anonymous namespace)::ConstructBuffer(int)", "v8::ConstructBuffer"},
+		{"(anonymous namespace)::run()", "run"},
+		{"app::load()::{lambda(int)#1}::operator()(int) const", "app::load"},
+		{"hashbrown::raw::RawTable<T,A>::reserve", "hashbrown::raw::RawTable::reserve"},
+		{"r::load::{{closure}}", "r::load"},
+		{"<my::Type as core::clone::Clone>::clone",
+		 "<my::Type as core::clone::Clone>::clone"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		CLEANUP_STRBUF struct strbuf plain = STRBUF_EMPTY;
+
+		symbols_title_plain(names[i][0], &plain);
+		assert_string_equal(plain.text, names[i][1]);
+	}
 }
 
 static void test_patterns(void **state)
@@ -117,9 +145,9 @@ static void test_runtime(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wrappers), cmocka_unit_test(test_others),
-		cmocka_unit_test(test_patterns), cmocka_unit_test(test_odd_names),
-		cmocka_unit_test(test_runtime),
+		cmocka_unit_test(test_wrappers),    cmocka_unit_test(test_others),
+		cmocka_unit_test(test_plain_names), cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_odd_names),   cmocka_unit_test(test_runtime),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
