@@ -38,7 +38,7 @@ static struct error *take_total(struct splitting *splitting, const struct part *
 {
 	const uint64_t *at = map_u64_find(&splitting->share_at, part->key);
 
-	if (at) {
+	if (at && *at < splitting->shares.count) {
 		splitting->shares.items[*at].total += part->value;
 		return NULL;
 	}
@@ -51,7 +51,7 @@ static struct error *take_value(struct splitting *splitting, const struct part *
 {
 	const uint64_t *at = map_u64_find(&splitting->share_at, part->key);
 
-	if (!at)
+	if (!at || *at >= splitting->shares.count)
 		return error_create(ERROR_DAMAGED, "the profile changes while it is read");
 	struct analyze_distribution *to = &splitting->list[splitting->shares.items[*at].to];
 
@@ -65,9 +65,9 @@ static uint64_t key_of(const struct splitting *splitting, size_t at)
 	const struct analyze_model *model = splitting->model;
 	const struct analyze_site *site = &model->sites[at];
 
-	switch (splitting->options->by) {
-	case ANALYZE_BY_SITE:
+	if (splitting->groups.by_site)
 		return splitting->groups.by_site[at];
+	switch (splitting->options->by) {
 	case ANALYZE_BY_MODULE:
 		return model->names[analyze_site_title(model, site)].module;
 	case ANALYZE_BY_FUNCTION:

@@ -94,7 +94,7 @@ void report_put_name_in(struct strbuf *out, const struct analyze_model *model, u
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY, end = STRBUF_EMPTY;
 
 	report_put_name(&text, model, name);
-	if (text.failed || strbuf_columns(text.text, text.length) <= columns) {
+	if (text.failed || !text.text || strbuf_columns(text.text, text.length) <= columns) {
 		report_put_cut(out, &text, columns);
 	} else if (is->function == 0 && model->modules[is->module].path.bytes) {
 		put_place_in(out, model, is, columns);
