@@ -172,6 +172,16 @@ static struct error *open_profile(const struct collect_run *run, struct store_re
 	return cli_recording_open(run->session.fd, run->session.path, &run->finish, ret);
 }
 
+/* Whether commands that are told no file would look at it. */
+static bool is_found_here(const struct collect_output *output)
+{
+	size_t length = strlen(output->name);
+	const char *end = length > 4 ? output->name + length - 4 : "";
+
+	return strcmp(output->name, output->path) == 0 && output->name[0] != '.' &&
+	       (strcmp(end, ".mgp") == 0 || strcmp(end, ".mgl") == 0);
+}
+
 static struct error *print_totals(const struct collect_run *run, const struct request *request,
 				  FILE *out)
 {
@@ -183,7 +193,7 @@ static struct error *print_totals(const struct collect_run *run, const struct re
 	if (run->saved && fstatat(run->output.directory_fd, run->output.name, &st, 0) == 0) {
 		summary.saved_path = run->output.path;
 		summary.saved_bytes = (uint64_t)st.st_blocks * 512;
-		summary.is_newest_here = strcmp(run->output.name, run->output.path) == 0;
+		summary.is_newest_here = is_found_here(&run->output);
 	}
 	TRY(cli_style_set(request->colour, out, &summary.style));
 	TRY(open_profile(run, &reader));

@@ -277,27 +277,26 @@ static struct error *put_symbols(const struct summary *summary)
 
 static void put_saved(struct strbuf *out, const struct report_summary *options)
 {
-	CLEANUP_STRBUF struct strbuf path = STRBUF_EMPTY;
+	CLEANUP_STRBUF struct strbuf word = STRBUF_EMPTY;
 	char size[UNITS_BYTES];
 
-	strbuf_append_char(&path, ' ');
-	strbuf_printable(&path, options->saved_path, strlen(options->saved_path));
-	if (path.failed) {
-		out->failed = true;
-		return;
-	}
 	strbuf_append_char(out, '\n');
 	report_put_coloured(out, &options->style, REPORT_HEADING, "SAVED");
-	strbuf_printf(out, "   %s", path.text);
+	strbuf_append(out, "    ");
+	strbuf_printable(out, options->saved_path, strlen(options->saved_path));
 	if (options->saved_bytes)
 		strbuf_printf(out, " (%s)", units_format_size(size, options->saved_bytes));
-	if (options->is_newest_here)
-		strbuf_printf(out, "\n%*sfull stacks:  mallograph report      ", (int)INDENT, "");
+	if (!options->is_newest_here) {
+		strbuf_append_char(&word, ' ');
+		report_put_quoted(&word, options->saved_path, strlen(options->saved_path));
+	}
+	strbuf_printf(out, "\n%*sfull stacks:  mallograph report", (int)INDENT, "");
+	if (word.length)
+		strbuf_printf(out, "%s\n%*s", word.text, (int)INDENT, "");
 	else
-		strbuf_printf(out, "\n%*sfull stacks:  mallograph report%s\n%*s", (int)INDENT, "",
-			      path.text, (int)INDENT, "");
-	strbuf_printf(out, "a tree:  mallograph report --tree%s\n",
-		      options->is_newest_here ? "" : path.text);
+		strbuf_fill(out, ' ', 6);
+	strbuf_printf(out, "a tree:  mallograph report --tree%s\n", word.length ? word.text : "");
+	out->failed |= word.failed;
 }
 
 static struct error *put_process(const struct summary *summary)

@@ -147,6 +147,8 @@ struct error *report_text_print(struct analyze_model *model, const struct report
 		return report_flush(&text, out);
 	}
 	report_put_head(&text, process, &options->style);
+	if (!model->is_finished)
+		strbuf_append(&text, "  NOT WHOLE  this profile was not written to its end\n");
 	if (model->process_count > 1)
 		put_processes(&text, model, process, &options->style);
 	return print_sites(model, options, &text, out);

@@ -179,7 +179,7 @@ void report_put_small_percent(struct strbuf *out, uint64_t part, uint64_t whole)
 		strbuf_append(out, "< 0.01");
 }
 
-static void put_quoted(struct strbuf *out, const char *argument, size_t length)
+void report_put_quoted(struct strbuf *out, const char *argument, size_t length)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789_@%+=:,./-";
@@ -214,10 +214,10 @@ void report_put_command(struct strbuf *out, const struct analyze_process *proces
 	       (argument = report_next_argument(&process->argv, &at, &length)) != NULL) {
 		if (argument != process->argv.bytes)
 			strbuf_append_char(&line, ' ');
-		put_quoted(&line, argument, length);
+		report_put_quoted(&line, argument, length);
 	}
 	if (line.length == 0)
-		put_quoted(&line, process->exe.bytes, process->exe.length);
+		report_put_quoted(&line, process->exe.bytes, process->exe.length);
 	if (line.failed) {
 		out->failed = true;
 		return;

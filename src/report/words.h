@@ -50,6 +50,8 @@ void report_put_figure(struct strbuf *out, uint64_t value, enum analyze_order or
 void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole);
 /* The same, with the decimals that a small part needs: 94.3, 0.01, < 0.01. */
 void report_put_small_percent(struct strbuf *out, uint64_t part, uint64_t whole);
+/* One word as a shell takes it, safe for a terminal. */
+void report_put_quoted(struct strbuf *out, const char *argument, size_t length);
 /* As one would type it, quoted where a shell needs it, cut to columns by " ...". */
 void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns);
 /* "cc1plus, pid 4711" */

@@ -89,11 +89,16 @@ def test_the_summary_of_a_run(run, sample, tmp_path):
     assert text.endswith("full stacks:  mallograph report      a tree:  mallograph report --tree\n")
 
 
-def test_what_is_said_to_look_next_works(run, sample):
-    text = run("-o", "a b.mgp", sample, text=True).stderr
-    assert "full stacks:  mallograph report " in text
-    assert "library_parse" in run("report", text=True).stdout
-    assert "library_parse" in run("report", "--tree", text=True).stdout
+@pytest.mark.parametrize("out", ["x.mgp", "it's $HOME.mgp", "d/x.mgp", "x", ".x.mgp", "x.mgl"])
+def test_what_is_said_to_look_next_works(run, mallograph, runtime, sample, tmp_path, out):
+    (tmp_path / "d").mkdir()
+    text = run("-o", out, sample, text=True).stderr
+    said = re.findall(r"(?:full stacks|a tree):  mallograph (report.*?)(?:      |\n)", text)
+    assert len(said) == 2
+    for line in said:
+        done = subprocess.run(["sh", "-c", f"{mallograph} {line}"], cwd=tmp_path, capture_output=True,
+                              text=True, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+        assert done.returncode == 0 and "library_parse" in done.stdout, line
 
 
 def test_full_stacks(run, recorded, sample):
