@@ -116,6 +116,13 @@ static inline uint64_t number_now(const struct thread *t)
 	return own;
 }
 
+/* Not for what a hook could not finish because a handler forked inside it. */
+static AGENT_COLD void loss_count(struct thread *t, enum mgl_loss kind)
+{
+	if (t->agent == agent_current)
+		agent_count_loss(kind, 1);
+}
+
 /* This thread's row of the site that a word names; NULL = the word names none. */
 static inline struct mgl_row *row_of(struct thread *t, uint64_t word, bool *foreign)
 {
@@ -134,7 +141,7 @@ static uint64_t block_out(struct thread *t, uintptr_t block, const struct taken 
 	struct mgl_row *row = row_of(t, taken->word, &foreign);
 
 	if (AGENT_UNLIKELY(!row)) {
-		agent_count_loss(MGL_LOSS_UNRECORDED, 1);
+		loss_count(t, MGL_LOSS_UNRECORDED);
 		return 0;
 	}
 	uint64_t size = mgl_class_low(row->size_class) + taken->rest;
@@ -189,7 +196,7 @@ static AGENT_COLD uint64_t occupied_out(struct thread *t, const struct shadow_fo
 {
 	struct taken taken = {found->word, found->rest};
 
-	agent_count_loss(MGL_LOSS_OCCUPIED, 1);
+	loss_count(t, MGL_LOSS_OCCUPIED);
 	return block_out(t, 0, &taken);
 }
 
@@ -199,7 +206,7 @@ static AGENT_COLD void block_dropped(struct thread *t)
 	if (t->agent->inert)
 		t->idle = GATE_OFF;
 	if (!LEDGER_GET(session_control()->off))
-		agent_count_loss(MGL_LOSS_UNRECORDED, 1);
+		loss_count(t, MGL_LOSS_UNRECORDED);
 }
 
 /* Counts a block in; what it changes live bytes by. */
@@ -230,7 +237,7 @@ static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum m
 		row->self, 0, size_class < MGL_LARGE_CLASS ? (uint32_t)rest : 0, mgl_birth(number));
 
 	if (AGENT_UNLIKELY(!shadow_store(t, block, word, rest, &found)))
-		agent_count_loss(MGL_LOSS_UNSHADOWED, 1);
+		loss_count(t, MGL_LOSS_UNSHADOWED);
 	else if (AGENT_UNLIKELY(found.word != 0))
 		change -= (int64_t)occupied_out(t, &found);
 	t->last_block = block;

@@ -142,9 +142,13 @@ static inline void gate_set(struct thread *t, uintptr_t value)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* Beside the gate, set for good: 0 tells a child of fork whatever its gate says by now. */
+static inline _Atomic uintptr_t *gate_own(struct thread *t) { return gate_of(t) + 1; }
+
 /* A struct thread for a new thread, handler level or process. */
 struct thread *thread_make(struct agent *a, uint32_t level);
 struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa);
+struct thread *thread_enter_child(struct thread *t, uintptr_t cfa);
 /* This is a handler that interrupted a hook of its thread. */
 bool thread_in_hook(void);
 
@@ -156,6 +160,9 @@ static inline struct thread *hook_enter(uintptr_t cfa)
 	if (AGENT_UNLIKELY(atomic_load_explicit(gate_of(t), memory_order_relaxed) != GATE_READY))
 		return thread_enter_slow(t, cfa);
 	gate_set(t, cfa | GATE_REAL);
+	/* A handler may have forked between these two, and this be its child. */
+	if (AGENT_UNLIKELY(!atomic_load_explicit(gate_own(t), memory_order_relaxed)))
+		return thread_enter_child(t, cfa);
 	return t;
 }
 

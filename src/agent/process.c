@@ -204,6 +204,8 @@ static bool child_start(void)
 {
 	uint32_t parent = agent_current->serial;
 
+	/* An interrupted hook that returns into the parent's must not take it new extents. */
+	agent_current->inert = true;
 	agent_process = NULL;
 	if (!session_leave_parent())
 		return false;

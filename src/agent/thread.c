@@ -110,6 +110,7 @@ struct thread *thread_make(struct agent *a, uint32_t level)
 	t->idle = GATE_READY;
 	t->batch = 1;
 	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)name);
+	atomic_store(gate_own(t), 1);
 	if (!slot_make(t, level, name))
 		return NULL;
 	struct thread *head = atomic_load(&a->threads);
@@ -288,6 +289,13 @@ AGENT_COLD struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa)
 	if (gate & GATE_REAL)
 		return NULL;
 	return thread_nested(t, cfa);
+}
+
+/* In a child whose parent's handler forked while t's hook was on its way in. */
+AGENT_COLD struct thread *thread_enter_child(struct thread *t, uintptr_t cfa)
+{
+	gate_set(t, 0);
+	return thread_enter_slow(t, cfa);
 }
 
 bool thread_in_hook(void)

@@ -85,10 +85,12 @@ def test_forks_in_a_handler(record, how):
         assert child["frees"] - said["frees"] in (0, 1)
         assert child["live_blocks"] in (0, more)
         assert child["temporary"] in (said["temporary"], said["temporary"] + 1)
+        assert child["losses"] == []
     (parent,) = roles["parent_of_handler"]
     keys = [key for key in TOTALS if key != "temporary"]
     assert {k: run.root[k] for k in keys} == parent.only(keys)
     assert peak(run.root) == parent.only(PEAK)
+    assert run.root["losses"] == []
 
 
 def test_many_forks(record):
