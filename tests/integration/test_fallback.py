@@ -118,7 +118,7 @@ def test_bounds_while_it_is_busy(by_hand):
     process, ledger, said_path = by_hand.start("make:1000:64", "busy:4", "say", "wait")
     by_hand.record.ready(said_path)
     widths = []
-    for _ in range(20):
+    for _ in range(8):
         root = report(by_hand.tool, ledger, 0).root
         runtime = 16  # blocks the C library may hold for four threads
         assert root["live_blocks_low"] <= 1000 + 4 * 2 + runtime
@@ -197,14 +197,14 @@ def test_no_descriptor_from_the_start(by_hand):
 
 
 def test_all_descriptors_closed(by_hand):
-    ledger, (said,) = by_hand.run("make:10:10", "close", "tree:100000", "say")
+    ledger, (said,) = by_hand.run("make:10:10", "close", "tree:40000", "say")
     assert_exact(report(by_hand.tool, ledger, 0).root, said)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_chroot_and_other_user(by_hand, tmp_path):
     (tmp_path / "root").mkdir()
-    steps = ("make:10:10", f"chroot:{tmp_path / 'root'}", "setuid:65534", "tree:100000", "say")
+    steps = ("make:10:10", f"chroot:{tmp_path / 'root'}", "setuid:65534", "tree:40000", "say")
     ledger, (said,) = by_hand.run(*steps)
     assert_exact(report(by_hand.tool, ledger, 0).root, said)
 
