@@ -306,5 +306,8 @@ int cli_run(char **argv)
 		printf("mallograph %s\n", MALLOGRAPH_VERSION);
 		return cli_finish(0);
 	}
-	return record(&request);
+	int exit_code = record(&request);
+
+	vector_free(&request.alloc_fns);
+	return exit_code;
 }

@@ -10,7 +10,7 @@
 #define LOG_DOMAIN "symbols"
 #include "base/log.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1 /* wants terabytes of address space, and standard error for itself */
 #else
 #define IS_SANITIZED 0

@@ -47,6 +47,13 @@ def sanitized(mallograph):
 
 
 @pytest.fixture(scope="session")
+def may_preload(sanitized):
+    """What the tool may not be run with where a sanitizer must come first: a preload."""
+    if sanitized:
+        pytest.skip("a sanitizer must come first")
+
+
+@pytest.fixture(scope="session")
 def program(build):
     """program(name): a program of tests/programs."""
     return lambda name: build / "tests" / "programs" / name

@@ -67,7 +67,9 @@ def test_dlmopen_is_said(compare, library):
     assert losses(report) == {"dlmopen": (1, str(library("inner")))}
 
 
-def test_another_preloaded_librarys_rtld_next_finds_what_follows_it(compare, library, tmp_path):
+def test_another_preloaded_librarys_rtld_next_finds_what_follows_it(
+    compare, library, tmp_path, may_preload
+):
     """count_preload counts malloc by dlsym(RTLD_NEXT): both see the same."""
     counts = tmp_path / "counts"
     env = {"LD_PRELOAD": str(library("count_preload")), "COUNT_OUT": str(counts)}

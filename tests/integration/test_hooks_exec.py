@@ -57,7 +57,9 @@ def test_every_way_gives_the_program_its_own_and_follows(compare, program, path_
 
 
 @pytest.mark.parametrize("separator", [":", " "])
-def test_a_preload_of_the_users_own_is_kept(compare, program, build, path_env, separator):
+def test_a_preload_of_the_users_own_is_kept(
+    compare, program, build, path_env, separator, may_preload
+):
     libraries = [build / "tests" / "programs" / f"lib{n}.so" for n in ("count_preload", "inner")]
     env = {**path_env, "LD_PRELOAD": separator.join(map(str, libraries))}
     for how in ("execv", "posix_spawnp", "execve"):

@@ -136,7 +136,7 @@ def test_a_compressed_section_that_expands_without_end(tmp_path, program, offset
 
 
 @pytest.fixture(scope="module")
-def interposed(tmp_path_factory):
+def interposed(tmp_path_factory, may_preload):
     """interposed(body): an environment in which libdw's look-up of a line is body."""
     directory = tmp_path_factory.mktemp("interposed")
 
@@ -187,7 +187,7 @@ def test_a_reader_that_crashes_on_the_way(program, offsets, interposed):
     assert "crashed (signal 6)" in verdict["reason"]
 
 
-def test_a_reader_that_crashes_whatever_it_does(program, offsets, tmp_path):
+def test_a_reader_that_crashes_whatever_it_does(program, offsets, tmp_path, may_preload):
     (tmp_path / "all.c").write_text(
         "#include <signal.h>\n"
         "void *dwfl_begin(void *callbacks)\n{\n\traise(SIGBUS);\n\treturn callbacks;\n}\n")
