@@ -19,7 +19,9 @@ help:
 	@echo 'make check-fresh          both commands above in a bare Debian 12 (as root)'
 	@echo 'make lint                 format, static analysis, spelling'
 	@echo 'make asan, make tsan      the tests with a sanitized tool'
-	@echo 'make bench                what recording costs a malloc and free'
+	@echo 'make bench                what recording costs, beside other heap profilers'
+	@echo 'make bench ONLY=pair RUNS=9'
+	@echo '                          only the rows of that name, in nine turns'
 	@echo 'make fuzz                 hostile ledgers for the reader, for SECONDS=60'
 	@echo 'make install              PREFIX=/usr/local DESTDIR='
 	@echo 'make clean                remove every build directory'
@@ -70,7 +72,8 @@ tsan:
 	@tools/sanitize thread build-tsan
 
 bench: tests
-	@python3 bench/measure.py $(BUILD)
+	@tools/setup bench
+	@python3 bench/compare.py $(BUILD) $(if $(ONLY),--only '$(ONLY)') $(if $(RUNS),--runs $(RUNS))
 
 fuzz:
 	@tools/setup fuzz

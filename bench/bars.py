@@ -1,0 +1,47 @@
+"""What must hold: the one table of limits. Nothing else in the bench decides a verdict.
+
+A row's figure is met where it is at most its limit. The figures:
+  added     cost added (with mallograph - native) as a part of what heaptrack adds
+  slowdown  the whole command's wall time as a multiple of the native one
+  growth    cost added with 4 threads as a multiple of what 1 thread adds
+"""
+
+# Row: ((figure, limit), ...)
+BARS = {
+    "pair-5": (("added", 1 / 10),),
+    "pair-30": (("added", 1 / 12),),
+    "pair-100": (("added", 1 / 10),),
+    "pair-30-2-threads": (("added", 1 / 14),),
+    "pair-30-4-threads": (("growth", 1.1),),
+    "alternate-100": (("added", 1 / 10),),
+    "replace": (("added", 1 / 2),),
+}
+
+
+def added(medians, name):
+    return medians[name][0] - medians["native"][0]
+
+
+def growth(medians):
+    four, one = (medians["mallograph"][i] - medians["native"][i] for i in (0, 1))
+    return four / one
+
+
+FIGURES = {
+    "added": lambda medians: added(medians, "mallograph") / added(medians, "heaptrack"),
+    "slowdown": lambda medians: medians["mallograph"][0] / medians["native"][0],
+    "growth": growth,
+}
+
+
+def judge(name, medians):
+    """[{figure, value, limit, met}] of a row; value and met are None where a peer is missing."""
+    verdicts = []
+    for figure, limit in BARS.get(name, ()):
+        try:
+            value = FIGURES[figure](medians)
+            met = value <= limit
+        except (KeyError, ZeroDivisionError):
+            value = met = None
+        verdicts.append({"figure": figure, "value": value, "limit": limit, "met": met})
+    return verdicts

@@ -1,0 +1,57 @@
+"""The bench's lines for people: 80 columns, one line a bar."""
+
+def number(value):
+    """Three digits that mean something, and no exponent."""
+    if value is None:
+        return "-"
+    return f"{value:.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"
+
+
+def ratio(value, figure):
+    """1/12.0 for a part of something; x 1.20 for a multiple; plain otherwise."""
+    if value is None:
+        return "-"
+    if figure in ("added", "part"):
+        return f"1/{1 / value:.3g}" if 0 < value < 1 else f"{value:.2f}"
+    if figure in ("slowdown", "growth"):
+        return f"x {value:.2f}"
+    return number(value)
+
+
+def head():
+    return (f"{'work':28} {'native':>9} {'mallograph':>10} {'heaptrack':>9}"
+            f" {'figure':>7} {'at most':>7}")
+
+
+def added(row, name):
+    medians = row["medians"]
+    if name not in medians:
+        return "-"
+    if "native" not in medians:
+        return number(medians[name][0])
+    more = medians[name][0] - medians["native"][0]
+    return f"{'+' if more >= 0 else ''}{number(more)}"
+
+
+def lines(row):
+    """A row's lines: one a bar, and one for a row without."""
+    medians = row["medians"]
+    native = f"{number(medians['native'][0])} {row['unit']}" if "native" in medians else "-"
+    start = (f"{row['title'][:28]:28} {native:>9} {added(row, 'mallograph'):>10}"
+             f" {added(row, 'heaptrack'):>9}")
+    if not row["verdicts"]:
+        yield start
+    for verdict in row["verdicts"]:
+        figure = verdict["figure"]
+        word = {True: "met", False: "MISSED", None: "-"}[verdict["met"]]
+        yield (f"{start} {ratio(verdict['value'], figure):>7} {ratio(verdict['limit'], figure):>7}"
+               f" {word}")
+        start = " " * len(start)
+
+
+def others(rows, names):
+    """What the other peers add, a column each."""
+    yield f"{'added by':28}" + "".join(f" {name[:12]:>12}" for name in names)
+    for row in rows:
+        if any(name in row["medians"] for name in names):
+            yield f"{row['title'][:28]:28}" + "".join(f" {added(row, n):>12}" for n in names)
