@@ -41,7 +41,7 @@ run:
 # A directory set up before the test packages were there lacks the tests.
 configured = $(BUILD)/.tests$(if $(CI),-werror)
 tests:
-	@tools/setup build test
+	@tools/setup build test service
 	@test -f $(BUILD)/build.ninja || $(call configure,-Dtests=enabled $(BUILD))
 	@test -f $(configured) || meson configure $(BUILD) -Dtests=enabled $(if $(CI),-Dwerror=true)
 	@touch $(configured)
@@ -52,7 +52,7 @@ check: tests
 	@BUILD=$(BUILD) TESTS='$(TESTS)' tools/check
 
 check-full: tests
-	@tools/setup lint
+	@tools/setup full lint
 	@BUILD=$(BUILD) TESTS='$(TESTS)' tools/check --full
 
 check-fresh:

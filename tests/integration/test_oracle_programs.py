@@ -2,13 +2,11 @@
 
 import os
 import pathlib
-import shutil
-import struct
 import subprocess
 
 import pytest
 
-from oracle import report
+from programs_help import assert_plausible, counted, counted_run, need, recorded, run
 
 PROGRAMS = {
     "uname": ["uname", "-a"],
@@ -24,8 +22,6 @@ PROGRAMS = {
     "xz": ["xz", "-T2", "-k", "-c", "input"],
     "sort": ["sort", "-n", "input"],
 }
-# The hash seed decides how much Python allocates.
-FIXED = {"PYTHONHASHSEED": "0", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
 # xz has threads of its own, which race for their buffers.
 DETERMINISTIC = [name for name in PROGRAMS if name != "xz"]
 
@@ -41,41 +37,10 @@ def place(tmp_path):
     return tmp_path
 
 
-def run(command, place, **env):
-    return subprocess.run(
-        [str(a) for a in command],
-        cwd=place,
-        env={**os.environ, **FIXED, **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def arguments(name):
     command = PROGRAMS[name]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{name} is not installed")
+    need(command[0])
     return command
-
-
-def counted(path):
-    allocations, frees, failed, size = struct.unpack("<4Q", path.read_bytes()[:32])
-    return {"allocations": allocations, "frees": frees, "failed": failed, "allocated_bytes": size}
-
-
-def recorded(record, command, place, env):
-    ledger = record.new_paths()[0]
-    answer = run([record.tool, "-q", "-o", ledger, "--", *command], place, **env)
-    return answer, report(record.tool, ledger)
-
-
-def assert_plausible(root):
-    assert root["allocations"] >= root["frees"] > 0
-    assert root["peak_bytes"] + root["peak_error_bytes"] >= root["live_bytes"] >= 0
-    assert root["allocated_bytes"] >= root["peak_bytes"] > 0
-    assert root["unknown_frees"] == 0
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -83,29 +48,17 @@ def test_nothing_changes(record, place, name):
     """Output and exit status are the program's own, and the totals hang together."""
     command = arguments(name)
     before = run(command, place)
-    answer, profile = recorded(record, command, place, {})
+    answer, profile = recorded(record, command, place)
     assert answer.stdout == before.stdout
     assert answer.stderr == before.stderr
     assert answer.returncode == before.returncode == 0
-    assert_plausible(profile.root)
-    sites = [s for s in profile.sites if s["process"] == profile.root["id"]]
-    assert sum(s["allocations"] for s in sites) == profile.root["allocations"]
-    assert sum(s["live_bytes"] for s in sites) == profile.root["live_bytes"]
+    assert_plausible(profile.root, profile.sites_of(profile.root))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_counts_equal_in_one_run(record, place, name):
-    """The counting library between the agent and the C library: both saw the same calls."""
-    # By env, or the tool itself would be counted.
-    library, counts = record.library("count_preload"), place / "counts"
-    command = ["env", f"LD_PRELOAD={library}", f"COUNT_OUT={counts}", *arguments(name)]
-    answer, profile = recorded(record, command, place, {})
+    answer, _, _ = counted_run(record, arguments(name), place)
     assert answer.returncode == 0
-    expected = counted(counts)
-    process = profile.processes[1]
-    assert process["how"] == "exec"
-    assert "early_calls" not in profile.losses(process)
-    assert {key: process[key] for key in expected} == expected
 
 
 @pytest.mark.parametrize("name", DETERMINISTIC)
@@ -113,8 +66,8 @@ def test_counts_equal_in_two_runs(record, place, name):
     command = arguments(name)
     env = {"LD_PRELOAD": str(record.library("count_preload")), "COUNT_OUT": str(place / "counts")}
     assert run(command, place, **env).returncode == 0
-    expected = counted(place / "counts")
-    _, profile = recorded(record, command, place, {})
+    expected, _ = counted(place / "counts")
+    _, profile = recorded(record, command, place)
     # Environment and paths differ by a few bytes between the runs.
     assert abs(profile.root["allocations"] - expected["allocations"]) <= 2
     assert abs(profile.root["frees"] - expected["frees"]) <= 2
@@ -122,7 +75,7 @@ def test_counts_equal_in_two_runs(record, place, name):
 
 
 def test_status_of_a_failing_program(record, place):
-    answer, profile = recorded(record, ["ls", "/nonexistent/place"], place, {})
+    answer, profile = recorded(record, ["ls", "/nonexistent/place"], place)
     before = run(["ls", "/nonexistent/place"], place)
     assert (answer.returncode, answer.stderr) == (before.returncode, before.stderr)
     assert profile.root["end"] == {"kind": "exit", "code": before.returncode}
@@ -133,7 +86,7 @@ def test_a_compiler_and_what_it_starts(record, place):
     source = pathlib.Path(__file__).parents[1] / "programs" / "oracle_mix.c"
     compile_it = ["cc", "-D_GNU_SOURCE", "-O1", "-c", source, "-o"]
     assert run([*compile_it, place / "native.o"], place).returncode == 0
-    answer, profile = recorded(record, [*compile_it, place / "recorded.o"], place, {})
+    answer, profile = recorded(record, [*compile_it, place / "recorded.o"], place)
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
     assert (place / "native.o").read_bytes() == (place / "recorded.o").read_bytes()
     names = {os.path.basename(p["exe"]) for p in profile.processes}

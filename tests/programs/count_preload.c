@@ -1,14 +1,14 @@
 /*
  * A library to preload that counts what passes: the tests' own second opinion on a program
  * whose source they do not have. COUNT_OUT names a file, which gets the counts as they
- * are, as four 64-bit words: allocations, frees, failed, allocated bytes. A forked child
- * stops counting.
+ * are, as 64-bit words: struct counts. A forked child stops counting.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,11 +16,34 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum function {
+	MALLOC,
+	CALLOC,
+	REALLOC,
+	REALLOCARRAY,
+	MEMALIGN,
+	ALIGNED_ALLOC,
+	POSIX_MEMALIGN,
+	VALLOC,
+	PVALLOC,
+	FUNCTIONS,
+};
+
 struct counts {
-	_Atomic uint64_t allocations, frees, failed, bytes;
+	_Atomic uint64_t allocations, frees, failed, bytes, live_blocks, live_bytes;
+	_Atomic uint64_t strange; /* frees of what was never allocated, blocks beyond the table */
+	_Atomic uint64_t by_function[FUNCTIONS]; /* allocations */
 };
 
 static struct counts unwanted, *counts = &unwanted;
+
+/* The blocks that live, by address, each as near behind its hash's place as was free. */
+#define BLOCKS (UINT64_C(1) << 22)
+
+static struct block {
+	uintptr_t address;
+	size_t size;
+} * blocks;
 
 static struct {
 	void *(*malloc)(size_t);
@@ -50,7 +73,9 @@ static void open_counts(void)
 	if (ftruncate(fd, 4096) == 0) {
 		void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-		if (p != MAP_FAILED)
+		blocks = mmap(NULL, BLOCKS * sizeof(*blocks), PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p != MAP_FAILED && blocks != MAP_FAILED)
 			counts = p;
 	}
 	close(fd);
@@ -78,13 +103,84 @@ static void resolve(void)
 	open_counts();
 }
 
-static void *got(void *p, size_t bytes)
+static atomic_flag blocks_busy = ATOMIC_FLAG_INIT;
+
+static void lock_blocks(void)
+{
+	while (atomic_flag_test_and_set_explicit(&blocks_busy, memory_order_acquire))
+		sched_yield();
+}
+
+static void unlock_blocks(void) { atomic_flag_clear_explicit(&blocks_busy, memory_order_release); }
+
+static uint64_t place_of(uintptr_t address)
+{
+	return (address * UINT64_C(0x9e3779b97f4a7c15)) >> 42;
+}
+
+static void live(void *p, size_t size)
+{
+	uint64_t at = place_of((uintptr_t)p);
+
+	if (counts == &unwanted)
+		return;
+	lock_blocks();
+	if (counts->live_blocks == BLOCKS / 2) {
+		counts->strange++;
+	} else {
+		while (blocks[at].address != 0)
+			at = (at + 1) % BLOCKS;
+		blocks[at] = (struct block){(uintptr_t)p, size};
+		counts->live_blocks++;
+		counts->live_bytes += size;
+	}
+	unlock_blocks();
+}
+
+/* Behind a gap nothing may stand that would be looked for from before it. */
+static void close_gap(uint64_t gap)
+{
+	for (uint64_t at = (gap + 1) % BLOCKS; blocks[at].address != 0; at = (at + 1) % BLOCKS) {
+		if ((at - place_of(blocks[at].address)) % BLOCKS < (at - gap) % BLOCKS)
+			continue;
+		blocks[gap] = blocks[at];
+		gap = at;
+	}
+	blocks[gap].address = 0;
+}
+
+/* Before the allocator may give it out again; its size. */
+static size_t dead(void *p)
+{
+	uint64_t at = place_of((uintptr_t)p);
+	size_t size = 0;
+
+	if (p == NULL || counts == &unwanted)
+		return 0;
+	lock_blocks();
+	while (blocks[at].address != 0 && blocks[at].address != (uintptr_t)p)
+		at = (at + 1) % BLOCKS;
+	if (blocks[at].address == 0) {
+		counts->strange++;
+	} else {
+		size = blocks[at].size;
+		close_gap(at);
+		counts->live_blocks--;
+		counts->live_bytes -= size;
+	}
+	unlock_blocks();
+	return size;
+}
+
+static void *got(enum function function, void *p, size_t bytes)
 {
 	if (p == NULL) {
 		counts->failed++;
 	} else {
 		counts->allocations++;
 		counts->bytes += bytes;
+		counts->by_function[function]++;
+		live(p, bytes);
 	}
 	return p;
 }
@@ -92,13 +188,14 @@ static void *got(void *p, size_t bytes)
 void *malloc(size_t size)
 {
 	resolve();
-	return got(real.malloc(size), size);
+	return got(MALLOC, real.malloc(size), size);
 }
 
 void free(void *p)
 {
 	resolve();
 	counts->frees += p != NULL;
+	dead(p);
 	real.free(p);
 }
 
@@ -108,52 +205,71 @@ void cfree(void *p)
 {
 	resolve();
 	counts->frees += p != NULL;
+	dead(p);
 	(real.cfree != NULL ? real.cfree : real.free)(p);
 }
 
 void *calloc(size_t n, size_t size)
 {
 	resolve();
-	return got(real.calloc(n, size), n * size);
+	return got(CALLOC, real.calloc(n, size), n * size);
 }
 
-static void *changed(void *old, void *p, size_t bytes)
+typedef void *resize(void *old, size_t n, size_t size);
+
+static void *call_realloc(void *old, size_t n, size_t size)
 {
-	if (p == NULL && old != NULL && bytes == 0) {
+	(void)n;
+	return real.realloc(old, size);
+}
+
+static void *call_reallocarray(void *old, size_t n, size_t size)
+{
+	inside = 1;
+	void *p = real.reallocarray(old, n, size);
+
+	inside = 0;
+	return p;
+}
+
+static void *change(enum function function, resize *call, void *old, size_t n, size_t size)
+{
+	size_t before = dead(old);
+	void *p = call(old, n, size);
+
+	if (p == NULL && old != NULL && n * size == 0) {
 		counts->frees++;
 		return NULL;
 	}
+	if (p == NULL && old != NULL)
+		live(old, before);
 	counts->frees += p != NULL && old != NULL;
-	return got(p, bytes);
+	return got(function, p, n * size);
 }
 
 void *realloc(void *old, size_t size)
 {
 	resolve();
 	/* The C library's reallocarray comes through here: counted there. */
-	return inside ? real.realloc(old, size) : changed(old, real.realloc(old, size), size);
+	return inside ? real.realloc(old, size) : change(REALLOC, call_realloc, old, 1, size);
 }
 
 void *reallocarray(void *old, size_t n, size_t size)
 {
 	resolve();
-	inside = 1;
-	void *p = real.reallocarray(old, n, size);
-
-	inside = 0;
-	return changed(old, p, n * size);
+	return change(REALLOCARRAY, call_reallocarray, old, n, size);
 }
 
 void *memalign(size_t align, size_t size)
 {
 	resolve();
-	return got(real.memalign(align, size), size);
+	return got(MEMALIGN, real.memalign(align, size), size);
 }
 
 void *aligned_alloc(size_t align, size_t size)
 {
 	resolve();
-	return got(real.aligned_alloc(align, size), size);
+	return got(ALIGNED_ALLOC, real.aligned_alloc(align, size), size);
 }
 
 int posix_memalign(void **p, size_t align, size_t size)
@@ -161,18 +277,18 @@ int posix_memalign(void **p, size_t align, size_t size)
 	resolve();
 	int error = real.posix_memalign(p, align, size);
 
-	got(error == 0 ? *p : NULL, size);
+	got(POSIX_MEMALIGN, error == 0 ? *p : NULL, size);
 	return error;
 }
 
 void *valloc(size_t size)
 {
 	resolve();
-	return got(real.valloc(size), size);
+	return got(VALLOC, real.valloc(size), size);
 }
 
 void *pvalloc(size_t size)
 {
 	resolve();
-	return got(real.pvalloc(size), size);
+	return got(PVALLOC, real.pvalloc(size), size);
 }
