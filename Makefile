@@ -22,6 +22,7 @@ help:
 	@echo 'make bench                what recording costs, beside other heap profilers'
 	@echo 'make bench ONLY=pair RUNS=9'
 	@echo '                          only the rows of that name, in nine turns'
+	@echo 'make xcheck               every stack of many programs against libunwind (minutes)'
 	@echo 'make fuzz                 hostile ledgers for the reader, for SECONDS=60'
 	@echo 'make install              PREFIX=/usr/local DESTDIR='
 	@echo 'make clean                remove every build directory'
@@ -75,6 +76,10 @@ bench: tests
 	@tools/setup bench
 	@python3 bench/compare.py $(BUILD) $(if $(ONLY),--only '$(ONLY)') $(if $(RUNS),--runs $(RUNS))
 
+xcheck: tests
+	@tools/setup xcheck
+	@BUILD=$(BUILD) tools/xcheck
+
 fuzz:
 	@tools/setup fuzz
 	@tools/fuzz $(or $(TARGET),ledger_reader) $(or $(SECONDS),60)
@@ -86,4 +91,4 @@ install:
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz
 
-.PHONY: all run tests check check-full check-fresh lint asan tsan bench fuzz install clean help
+.PHONY: all run tests check check-full check-fresh lint asan tsan bench xcheck fuzz install clean help

@@ -243,7 +243,7 @@ void tell(struct xcheck *x, enum xcheck_outcome outcome, uint32_t parted)
 		atomic_fetch_add_explicit(&f->outcome[outcome], 1, memory_order_relaxed);
 	struct words text;
 
-	if (outcome == XCHECK_EQUAL || outcome == XCHECK_EQUAL_ENDS || before >= XCHECK_FIRST)
+	if (outcome == XCHECK_EQUAL || outcome == XCHECK_ENDS || before >= XCHECK_FIRST)
 		return;
 	text.used = 0;
 	words = &text;

@@ -95,20 +95,39 @@ static uint32_t first_difference(const struct xcheck *x)
 	return k;
 }
 
-/* Past the mark of a cut inside, the outer frames. */
+/* Past the mark of a cut inside come the outer frames; where the walk itself ended before
+ * the root, another mark. */
 static bool are_ends_same(const struct xcheck *x, uint32_t mark)
 {
-	uint32_t rest = x->ours_count - mark - 1;
+	uint32_t ours = x->ours_count, theirs = x->theirs_count;
 
-	if (rest == 0 || x->ours[mark].where != MGL_NODE_CUT || x->theirs_count < mark + rest)
+	if (mark >= ours || x->ours[mark].where != MGL_NODE_CUT)
 		return false;
-	for (uint32_t i = 1; i <= rest; i++) {
-		if (x->ours[x->ours_count - i].pc != x->theirs[x->theirs_count - i].pc)
+	if (x->ours[ours - 1].where == MGL_NODE_CUT && theirs > UNWIND_WALK_MAX) {
+		ours--;
+		theirs = UNWIND_WALK_MAX;
+	}
+	if (ours <= mark + 1 || ours - mark - 1 > theirs - mark)
+		return false;
+	while (ours-- > mark + 1) {
+		if (x->ours[ours].pc != x->theirs[--theirs].pc)
 			return false;
 	}
 	return true;
 }
 
+/* Entered from the root in, as far as there was room. */
+static bool is_outer_part(const struct xcheck *x)
+{
+	for (uint32_t i = 1; i <= x->ours_count; i++) {
+		if (i > x->theirs_count || x->ours[x->ours_count - i].pc !=
+						   x->theirs[x->theirs_count - i].pc)
+			return false;
+	}
+	return true;
+}
+
+/* Whether what follows the frame before `parted` is anybody's guess. */
 static bool is_guess(struct xcheck *x, uint32_t parted)
 {
 	const struct mgl_node *last = &x->ours[parted - 1];
@@ -123,17 +142,23 @@ static bool is_guess(struct xcheck *x, uint32_t parted)
 static enum xcheck_outcome compare(struct xcheck *x, uint32_t *parted)
 {
 	*parted = 0;
+	if (!atomic_load(gate_own(x->thread)))
+		return XCHECK_CHILD;
 	if (!is_same_stack(x))
-		return XCHECK_NODES;
+		return x->thread->agent->inert ? XCHECK_FULL : XCHECK_NODES;
 	if (!theirs_walk(x))
 		return XCHECK_BOTTOM;
 	*parted = first_difference(x);
 	tell_add(&xcheck_file->frames, *parted);
 	if (*parted == x->ours_count && *parted == x->theirs_count)
 		return XCHECK_EQUAL;
-	if (*parted < x->ours_count && are_ends_same(x, *parted))
-		return XCHECK_EQUAL_ENDS;
-	return *parted > 0 && is_guess(x, *parted) ? XCHECK_NO_CFI : XCHECK_STACKS;
+	if (are_ends_same(x, *parted))
+		return XCHECK_ENDS;
+	if (x->thread->agent->inert && is_outer_part(x))
+		return XCHECK_FULL;
+	if (*parted == 0 || !is_guess(x, *parted))
+		return XCHECK_STACKS;
+	return x->ours[x->ours_count - 1].where == MGL_NODE_CUT ? XCHECK_CUT : XCHECK_GUESSED;
 }
 
 static void count_rules(const struct unwind_state *u)
@@ -205,7 +230,7 @@ __attribute__((noinline)) uint32_t __wrap_unwind_stack(struct thread *t,
 	struct xcheck *x = signals.held ? xcheck_of(t) : NULL;
 
 	if (!x) {
-		tell_add(&xcheck_file->outcome[XCHECK_SKIPPED], 1);
+		tell_add(&xcheck_file->outcome[signals.held ? XCHECK_MEMORY : XCHECK_FROZEN], 1);
 	} else {
 		x->node = node;
 		x->whole_node = walk_whole(x, t, regs);

@@ -33,13 +33,17 @@
 /* What became of an event. tools/xcheck has the names, in this order. */
 enum xcheck_outcome {
 	XCHECK_EQUAL,
-	XCHECK_EQUAL_ENDS, /* deeper than the limit: both ends are equal, the cut is marked */
-	XCHECK_NO_CFI,     /* parted at code that has no CFI by libunwind's own look-up */
-	XCHECK_STACKS,     /* libunwind's walk and ours differ */
-	XCHECK_BOTTOM,     /* libunwind did not come to the frame that called the hook */
-	XCHECK_NODES,      /* the incremental walk's node is not the whole walk's */
-	XCHECK_SKIPPED,    /* not compared: no memory, or system calls are forbidden */
-	XCHECK_OUTCOMES,
+	XCHECK_ENDS,    /* deeper than the limit: both ends are equal, the cut is marked */
+	XCHECK_GUESSED, /* parted where libunwind, too, finds no CFI; ours went on by rbp */
+	XCHECK_CUT,     /* the same, and ours ends there, marked */
+	XCHECK_FULL,    /* the trie had no room for the inner frames: recording ends */
+	XCHECK_CHILD,   /* in a child that a handler forked in mid-hook: recorded nowhere */
+	XCHECK_FROZEN,  /* not compared: system calls are forbidden */
+	XCHECK_MEMORY,  /* not compared: no memory */
+	/* From here on nothing explains it. */
+	XCHECK_STACKS, /* libunwind's walk and ours differ */
+	XCHECK_BOTTOM, /* libunwind did not come to the frame that called the hook */
+	XCHECK_NODES,  /* the incremental walk's node is not the whole walk's */
 };
 
 /* The file: this, then text. */
@@ -48,8 +52,8 @@ struct xcheck_file {
 	uint64_t magic;
 	uint64_t bytes;
 	_Atomic uint64_t outcome[16];
-	_Atomic uint64_t frames;         /* compared */
-	_Atomic uint64_t rules[16];      /* events with a frame of this rule (enum rule_kind) */
+	_Atomic uint64_t frames;    /* compared */
+	_Atomic uint64_t rules[16]; /* events with a frame of this rule (enum rule_kind) */
 	_Atomic uint64_t processes;
 	_Atomic uint64_t text; /* bytes used of what follows */
 	char data[];
