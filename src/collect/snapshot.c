@@ -12,7 +12,6 @@
 #include "base/log.h"
 
 #define FIRST_INTERVAL_NS UINT64_C(10000000)
-#define WORK_SHARE        50
 #define FIRST_THIN_SHIFT  12
 
 struct collect_snapshots {
@@ -31,13 +30,15 @@ struct collect_snapshots {
 	bool ended;
 };
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+static uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_snapshots,
 				       uint64_t max_changes, struct collect_snapshots **ret)
@@ -346,7 +347,7 @@ int collect_snapshots_wait(const struct collect_snapshots *snapshots)
 
 void collect_snapshots_tick(struct collect_snapshots *snapshots)
 {
-	uint64_t start = now_ns();
+	uint64_t start = now_ns(), busy = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	if (snapshots->ended || start < snapshots->due_ns)
 		return;
@@ -357,10 +358,6 @@ void collect_snapshots_tick(struct collect_snapshots *snapshots)
 		snapshots->ended = true;
 		return;
 	}
-	uint64_t end = now_ns();
-	uint64_t rest = (end - start) * WORK_SHARE;
-
-	snapshots->due_ns = start + snapshots->interval_ns;
-	if (snapshots->due_ns < end + rest)
-		snapshots->due_ns = end + rest;
+	busy = clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy;
+	snapshots->due_ns = collect_snapshot_next(start, now_ns(), busy, snapshots->interval_ns);
 }

@@ -6,7 +6,7 @@
  * At most COLLECT_SNAPSHOTS are kept: when they are that many, every two become one (the
  * later) and the interval doubles. At most COLLECT_CHANGES changes are kept: beyond, those
  * of a row that are small beside all that lives are left out until they add up, and
- * counted. No more than 1/50 of the time is spent here.
+ * counted. No more than 1/50 of a processor is spent here.
  *
  * Owner: the caller, by collect_snapshots_free(). Times in CLOCK_MONOTONIC ns. What fails
  * ends the taking, not the run; what was taken stays.

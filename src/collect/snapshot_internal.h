@@ -5,6 +5,8 @@
 #include "base/map.h"
 #include "collect/snapshot.h"
 
+#define COLLECT_WORK_SHARE 50
+
 /* A row: as last seen, and what its last change said. */
 struct snapshot_row {
 	uint64_t allocs;
@@ -29,6 +31,16 @@ struct error *collect_snapshot_halve(struct snapshot_subject *subject) ERROR_MUS
 /* Leaves out changes of less than live >> shift, until they add up. */
 struct error *collect_snapshot_thin(struct snapshot_subject *subject,
 				    unsigned int shift) ERROR_MUST_CHECK;
+
+/* When the next is due after one from start to end, which kept a processor busy. On a machine
+ * with much to do it lasts far longer than that, and shall not be paid for with a pause. */
+static inline uint64_t collect_snapshot_next(uint64_t start, uint64_t end, uint64_t busy,
+					     uint64_t interval)
+{
+	uint64_t due = start + interval, rest = busy * COLLECT_WORK_SHARE;
+
+	return due < end + rest ? end + rest : due;
+}
 
 /* Whether a change is small beside what lives; shift 0 = none is. */
 static inline bool collect_snapshot_is_small(int64_t from, int64_t to, uint64_t live,

@@ -13,7 +13,7 @@
 
 #include "collect/place.h"
 #include "collect/resident.h"
-#include "collect/snapshot.h"
+#include "collect/snapshot_internal.h"
 #include "ledger_writer.h"
 
 struct live {
@@ -303,6 +303,15 @@ static void test_waiting(void **state)
 	end(&live);
 }
 
+/* Of the time between two it is the processor's that counts. */
+static void test_next(void **state)
+{
+	(void)state;
+	assert_int_equal(collect_snapshot_next(1000, 1100, 1, 10000), 11000);
+	assert_int_equal(collect_snapshot_next(1000, 90000, 1, 10000), 90050);
+	assert_int_equal(collect_snapshot_next(1000, 2000, 1000, 10000), 52000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,7 +319,7 @@ int main(void)
 		cmocka_unit_test(test_resident), cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_exec),     cmocka_unit_test(test_halving),
 		cmocka_unit_test(test_thinning), cmocka_unit_test(test_list_that_goes_round),
-		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_waiting),  cmocka_unit_test(test_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
