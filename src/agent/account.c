@@ -11,8 +11,13 @@
  */
 #include "agent/account.h"
 
+#include "agent/hook.h"
+#include "agent/rows.h"
+#include "agent/shadow.h"
+
 #define STEP_LEAST ((uint64_t)1 << 10)
 #define STEP_MOST  ((uint64_t)64 << 10)
+#define NO_BLOCK   ((uintptr_t)1)
 
 /* --- the peak ----------------------------------------------------------------------- */
 
@@ -68,18 +73,22 @@ static AGENT_COLD void max_raise(struct thread *t, uint64_t total)
 	}
 }
 
-static inline void live_change(struct thread *t, int64_t change)
+/* How much of live bytes t holds back, from now on. Alone it publishes whatever passes the
+ * maximum. A limit may be older than the step: max_error bounds all there ever were. */
+static void held_limit(struct thread *t)
 {
-	struct agent *a = t->agent;
-	struct mgl_process *p = a->process;
-	int64_t held = LEDGER_GET(t->slot->delta) + change;
-	int64_t step = (int64_t)LEDGER_GET(a->step);
+	struct mgl_process *p = t->process;
+	int64_t step = (int64_t)LEDGER_GET(t->agent->step);
 	int64_t room = (int64_t)(LEDGER_GET(p->max) - LEDGER_GET(p->total));
+	int64_t most = LEDGER_GET(t->agent->many) || room >= step ? step - 1 : room;
 
-	if (AGENT_LIKELY(held < step && held > -step && (held <= room || LEDGER_GET(a->many)))) {
-		LEDGER_SET(t->slot->delta, held);
-		return;
-	}
+	t->held_least = 1 - step;
+	t->held_width = (uint64_t)(most + step);
+}
+
+static AGENT_COLD void live_publish(struct thread *t, int64_t held)
+{
+	struct mgl_process *p = t->process;
 	uint64_t total =
 		atomic_fetch_add_explicit(&p->total, (uint64_t)held, memory_order_relaxed) +
 		(uint64_t)held;
@@ -87,12 +96,23 @@ static inline void live_change(struct thread *t, int64_t change)
 	LEDGER_SET(t->slot->delta, 0);
 	if ((int64_t)total > (int64_t)LEDGER_GET(p->max))
 		max_raise(t, total);
+	held_limit(t);
+}
+
+static AGENT_HOT void live_change(struct thread *t, int64_t change)
+{
+	int64_t held = LEDGER_GET(t->slot->delta) + change;
+
+	if (AGENT_LIKELY((uint64_t)(held - t->held_least) < t->held_width))
+		LEDGER_SET(t->slot->delta, held);
+	else
+		live_publish(t, held);
 }
 
 /* Before a row's live figures change. */
-static inline void row_touch(struct thread *t, struct mgl_row *row)
+static AGENT_HOT void row_touch(struct thread *t, struct mgl_row *row)
 {
-	uint64_t max = LEDGER_GET(t->agent->process->max);
+	uint64_t max = LEDGER_GET(t->process->max);
 
 	if (AGENT_LIKELY(LEDGER_GET(row->epoch) == max))
 		return;
@@ -104,16 +124,13 @@ static inline void row_touch(struct thread *t, struct mgl_row *row)
 
 /* --- frees -------------------------------------------------------------------------- */
 
-static inline uint64_t number_now(const struct thread *t)
+/* The number handed out last, as far as this thread can tell without asking others. */
+static AGENT_HOT uint64_t number_now(const struct thread *t)
 {
-	uint64_t own = t->number - 1;
+	uint64_t next = LEDGER_GET(t->process->next_number);
 
-	if (LEDGER_GET(t->agent->many)) {
-		uint64_t all = LEDGER_GET(t->agent->process->next_number) - 1;
-
-		return all > own ? all : own;
-	}
-	return own;
+	/* Nobody has taken a batch since this thread took its own. */
+	return (AGENT_LIKELY(next == t->number_stop) ? t->number : next) - 1;
 }
 
 /* Not for what a hook could not finish because a handler forked inside it. */
@@ -123,29 +140,19 @@ static AGENT_COLD void loss_count(struct thread *t, enum mgl_loss kind)
 		agent_count_loss(kind, 1);
 }
 
-/* This thread's row of the site that a word names; NULL = the word names none. */
-static inline struct mgl_row *row_of(struct thread *t, uint64_t word, bool *foreign)
+/* mgl_class_low(), as constants. */
+#define LOW(c)   ((c) < 16 ? (uint64_t)(c) : (uint64_t)(4 + (c) % 4) << ((c) / 4 + 62) % 64)
+#define LOW4(c)  LOW(c), LOW(c + 1), LOW(c + 2), LOW(c + 3)
+#define LOW16(c) LOW4(c), LOW4(c + 4), LOW4(c + 8), LOW4(c + 12)
+#define LOW64(c) LOW16(c), LOW16(c + 16), LOW16(c + 32), LOW16(c + 48)
+static const uint64_t class_low[256] = {LOW64(0), LOW64(64), LOW64(128), LOW64(192)};
+
+/* Counts a block out of its row; its size. */
+static AGENT_HOT uint64_t row_out(struct thread *t, struct mgl_row *row, uint64_t word,
+				  uint64_t rest)
 {
-	struct mgl_row *row = record_at(t, mgl_shadow_row(word));
-
-	if (AGENT_UNLIKELY(!row))
-		return NULL;
-	*foreign = row->slot != t->slot_ref;
-	return *foreign ? row_find(t, row->node, row->size_class, row->api) : row;
-}
-
-/* Counts a block out; its size. */
-static uint64_t block_out(struct thread *t, uintptr_t block, const struct taken *taken)
-{
-	bool foreign;
-	struct mgl_row *row = row_of(t, taken->word, &foreign);
-
-	if (AGENT_UNLIKELY(!row)) {
-		loss_count(t, MGL_LOSS_UNRECORDED);
-		return 0;
-	}
-	uint64_t size = mgl_class_low(row->size_class) + taken->rest;
-	uint64_t born = mgl_birth_number(mgl_shadow_birth(taken->word));
+	uint64_t size = class_low[row->size_class] + rest;
+	uint64_t born = mgl_birth_number(mgl_shadow_birth(word));
 	uint64_t now = number_now(t);
 
 	row_touch(t, row);
@@ -153,35 +160,92 @@ static uint64_t block_out(struct thread *t, uintptr_t block, const struct taken 
 	LEDGER_ADD(row->bytes_out, size);
 	if (AGENT_LIKELY(now > born))
 		LEDGER_ADD(row->lifetime, now - born);
-	if (foreign)
-		LEDGER_ADD(row->foreign_frees, 1);
-	/* Another thread may have freed that block and made one at its address. */
-	if (block == t->last_block && (taken->word & ~MGL_SHADOW_START) == t->last_word) {
-		/* Another thread's, where somebody freed ours and the address came round. */
-		if (!foreign)
-			LEDGER_ADD(row->temporaries, 1);
+	return size;
+}
+
+/* Another thread's row counted the block in; and where t allocated last at this address, that
+ * block was freed by another thread before the address came round. */
+static __attribute__((noinline)) uint64_t foreign_out(struct thread *t, uintptr_t block,
+						      uint64_t word, uint64_t rest,
+						      const struct mgl_row *from)
+{
+	struct mgl_row *row = from ? row_find(t, from->node, from->size_class, from->api) : NULL;
+
+	if (AGENT_UNLIKELY(!row)) {
+		loss_count(t, MGL_LOSS_UNRECORDED);
+		return 0;
+	}
+	LEDGER_ADD(row->foreign_frees, 1);
+	if (block == t->last_block && word == t->last_word)
+		t->last_block = 0;
+	return row_out(t, row, word, rest);
+}
+
+/* Counts a block out; its size. row is what its word names, NULL = nothing. */
+static AGENT_HOT uint64_t block_out(struct thread *t, uintptr_t block, uint64_t word, uint64_t rest,
+				    struct mgl_row *row)
+{
+	if (AGENT_UNLIKELY(!row || row->slot != t->slot_ref))
+		return foreign_out(t, block, word, rest, row);
+	uint64_t size = row_out(t, row, word, rest);
+
+	if (block == t->last_block && word == t->last_word) {
+		LEDGER_ADD(row->temporaries, 1);
 		t->last_block = 0;
 	}
 	return size;
 }
 
-static inline void op_edge(struct thread *t)
+/* Around what changes a slot's rows; the value goes from the one to the other. */
+static AGENT_HOT uint64_t op_begin(struct thread *t)
 {
-	atomic_store_explicit(&t->slot->op, LEDGER_GET(t->slot->op) + 1, memory_order_release);
+	uint64_t op = LEDGER_GET(t->slot->op) + 1;
+
+	atomic_store_explicit(&t->slot->op, op, memory_order_release);
+	atomic_signal_fence(memory_order_seq_cst);
+	return op;
+}
+
+static AGENT_HOT void op_end(struct thread *t, uint64_t op)
+{
+	atomic_store_explicit(&t->slot->op, op + 1, memory_order_release);
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-void account_free(struct thread *t, void *p)
+/* Takes a block out of the shadow; 0 = no such block. row may become NULL. */
+static AGENT_HOT uint64_t take(struct thread *t, uintptr_t block, uint64_t *rest,
+			       struct mgl_row **row)
 {
-	struct taken taken;
+	_Atomic uint64_t *at = shadow_word(t, block);
+	uint64_t word = AGENT_LIKELY(at != NULL) ? LEDGER_GET(*at) : 0;
 
-	op_edge(t);
-	taken.word = shadow_take(t, (uintptr_t)p, &taken.rest);
-	if (AGENT_LIKELY(taken.word != 0))
-		live_change(t, -(int64_t)block_out(t, (uintptr_t)p, &taken));
+	if (AGENT_UNLIKELY(word == 0 || !shadow_starts_at(t, word, block)))
+		return 0;
+	*row = row_at(t, word);
+	if (AGENT_UNLIKELY(!*row) && shadow_is_tag(word))
+		return 0;
+	LEDGER_SET(*at, 0);
+	*rest = mgl_shadow_rest(word);
+	if (AGENT_LIKELY(*row != NULL) && AGENT_UNLIKELY((*row)->size_class >= MGL_LARGE_CLASS))
+		*rest = shadow_rest_take(t, block, (*row)->size_class);
+	return word;
+}
+
+void account_free(struct thread *t, void *p, uintptr_t cfa)
+{
+	uint64_t rest, op;
+	struct mgl_row *row;
+
+	hook_phase(t, cfa, GATE_AGENT);
+	op = op_begin(t);
+	uint64_t word = take(t, (uintptr_t)p, &rest, &row);
+
+	if (AGENT_LIKELY(word != 0))
+		live_change(t, -(int64_t)block_out(t, (uintptr_t)p, word, rest, row));
 	else
 		LEDGER_ADD(t->slot->unknown_frees, 1);
-	op_edge(t);
+	op_end(t, op);
+	hook_phase(t, cfa, GATE_REAL);
 }
 
 /* --- allocations --------------------------------------------------------------------- */
@@ -191,13 +255,17 @@ void account_failed(struct thread *t, enum mgl_api api)
 	LEDGER_ADD(t->slot->calls[api].failed, 1);
 }
 
-/* A block whose free nobody saw stood at the address: put its row right. */
-static AGENT_COLD uint64_t occupied_out(struct thread *t, const struct shadow_found *found)
+/* A block whose free nobody saw stood at the address: put its row right. What its size
+ * takes off live bytes. */
+static AGENT_COLD int64_t occupied_out(struct thread *t, uintptr_t block, uint64_t word)
 {
-	struct taken taken = {found->word, found->rest};
+	struct mgl_row *row = row_at(t, word);
+	uint64_t rest = mgl_shadow_rest(word);
 
 	loss_count(t, MGL_LOSS_OCCUPIED);
-	return block_out(t, 0, &taken);
+	if (row && row->size_class >= MGL_LARGE_CLASS)
+		rest = shadow_rest_take(t, block, row->size_class);
+	return (int64_t)block_out(t, NO_BLOCK, word, rest, row);
 }
 
 /* An allocation that cannot be entered: recording is off, or has ended. */
@@ -209,92 +277,131 @@ static AGENT_COLD void block_dropped(struct thread *t)
 		loss_count(t, MGL_LOSS_UNRECORDED);
 }
 
-/* Counts a block in; what it changes live bytes by. */
-static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum mgl_api api,
-			const struct unwind_regs *regs, bool moved)
+/* Enters a block whose word has everything but its start. What a block that stood there
+ * takes off live bytes. */
+static AGENT_HOT int64_t enter(struct thread *t, uintptr_t block, uint64_t word,
+			       uint32_t size_class, uint64_t rest)
 {
-	struct shadow_found found;
+	_Atomic uint64_t *at = shadow_word(t, block);
+	int64_t off = 0;
+
+	if (AGENT_UNLIKELY(!at)) {
+		at = shadow_word_make(t, block);
+		if (!at) {
+			loss_count(t, MGL_LOSS_UNSHADOWED);
+			return 0;
+		}
+	}
+	uint64_t old = LEDGER_GET(*at);
+
+	if (AGENT_UNLIKELY(old != 0) && !shadow_is_tag(old))
+		off = occupied_out(t, block, old);
+	if (AGENT_UNLIKELY(size_class >= MGL_LARGE_CLASS) &&
+	    !shadow_rest_store(t, block, size_class, rest)) {
+		loss_count(t, MGL_LOSS_UNSHADOWED);
+		return off;
+	}
+	word |= shadow_start_bits(t, block);
+	LEDGER_SET(*at, word);
+	t->last_block = block;
+	t->last_word = word;
+	return off;
+}
+
+/* Counts a block in; what it changes live bytes by. */
+static AGENT_HOT int64_t block_in(struct thread *t, uintptr_t block, uint64_t size,
+				  enum mgl_api api, const struct unwind_regs *regs, bool moved)
+{
 	uint32_t size_class = mgl_size_class(size);
 	uint32_t node = unwind_stack(t, regs);
-	struct mgl_row *row = node ? row_find(t, node, size_class, api) : NULL;
+	struct mgl_row *row = AGENT_LIKELY(node != 0) ? row_find(t, node, size_class, api) : NULL;
 
 	if (AGENT_UNLIKELY(!row || (t->number >= t->number_stop && !number_refill(t)))) {
 		block_dropped(t);
 		return 0;
 	}
 	uint64_t number = t->number++;
-	uint64_t rest = size - mgl_class_low(size_class);
-	int64_t change = (int64_t)size;
+	uint64_t rest = size - class_low[size_class];
+	uint64_t word =
+		(uint64_t)row->self << 35 | (uint32_t)(t->birth_base + (number >> t->birth_shift));
 
+	if (AGENT_LIKELY(size_class < MGL_LARGE_CLASS))
+		word |= rest << 24;
 	row_touch(t, row);
 	LEDGER_ADD(row->bytes_in, size);
 	LEDGER_ADD(row->allocs, 1);
 	if (moved)
 		LEDGER_ADD(row->moved, 1);
-	LEDGER_ADD(t->slot->calls[api].calls, 1);
-	LEDGER_ADD(t->slot->calls[api].bytes, size);
-	uint64_t word = mgl_shadow_word(
-		row->self, 0, size_class < MGL_LARGE_CLASS ? (uint32_t)rest : 0, mgl_birth(number));
-
-	if (AGENT_UNLIKELY(!shadow_store(t, block, word, rest, &found)))
-		loss_count(t, MGL_LOSS_UNSHADOWED);
-	else if (AGENT_UNLIKELY(found.word != 0))
-		change -= (int64_t)occupied_out(t, &found);
-	t->last_block = block;
-	t->last_word = word;
-	return change;
+	return (int64_t)size - enter(t, block, word, size_class, rest);
 }
 
-void account_allocated(struct thread *t, void *p, size_t size, enum mgl_api api,
-		       const struct unwind_regs *regs)
+void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api api, uintptr_t pc,
+			uintptr_t cfa)
 {
-	op_edge(t);
-	live_change(t, block_in(t, (uintptr_t)p, size, api, regs, false));
-	op_edge(t);
+	hook_phase(t, cfa, GATE_AGENT);
+	if (AGENT_LIKELY(made != NULL)) {
+		struct unwind_regs regs = REGS(pc, cfa);
+		uint64_t op = op_begin(t);
+
+		live_change(t, block_in(t, (uintptr_t)made, size, api, &regs, false));
+		op_end(t, op);
+	} else {
+		account_failed(t, api);
+	}
+	hook_leave(t);
+	return made;
 }
 
 /* --- realloc ------------------------------------------------------------------------- */
 
 struct taken account_realloc_begin(struct thread *t, void *p)
 {
-	struct taken old;
+	struct taken old = {0};
+	struct mgl_row *row;
 
-	old.word = shadow_take(t, (uintptr_t)p, &old.rest);
+	old.word = take(t, (uintptr_t)p, &old.rest, &row);
 	return old;
 }
 
 void account_realloc_failed(struct thread *t, void *p, struct taken old, enum mgl_api api)
 {
-	struct shadow_found found;
+	struct mgl_row *row = old.word ? row_at(t, old.word) : NULL;
+
+	uintptr_t last_block = t->last_block;
+	uint64_t last_word = t->last_word;
 
 	account_failed(t, api);
-	if (old.word)
-		shadow_store(t, (uintptr_t)p, old.word & ~MGL_SHADOW_START, old.rest, &found);
+	if (row)
+		enter(t, (uintptr_t)p, old.word, row->size_class, old.rest);
+	t->last_block = last_block;
+	t->last_word = last_word;
 }
 
 /* Counts the old block out; its size. */
 static uint64_t realloc_out(struct thread *t, void *p, const struct taken *old)
 {
 	if (old->word)
-		return block_out(t, (uintptr_t)p, old);
+		return block_out(t, (uintptr_t)p, old->word, old->rest, row_at(t, old->word));
 	LEDGER_ADD(t->slot->unknown_frees, 1);
 	return 0;
 }
 
 void account_realloc_freed(struct thread *t, void *p, struct taken old)
 {
-	op_edge(t);
+	uint64_t op = op_begin(t);
+
 	live_change(t, -(int64_t)realloc_out(t, p, &old));
-	op_edge(t);
+	op_end(t, op);
 }
 
 void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, size_t size,
-			  enum mgl_api api, const struct unwind_regs *regs)
+			  enum mgl_api api, uintptr_t pc, uintptr_t cfa)
 {
-	op_edge(t);
+	struct unwind_regs regs = REGS(pc, cfa);
+	uint64_t op = op_begin(t);
 	int64_t change = -(int64_t)realloc_out(t, p, &old);
 
-	change += block_in(t, (uintptr_t)q, size, api, regs, p != q);
+	change += block_in(t, (uintptr_t)q, size, api, &regs, p != q);
 	live_change(t, change);
-	op_edge(t);
+	op_end(t, op);
 }

@@ -16,13 +16,14 @@ struct taken {
 	uint64_t rest;
 };
 
-/* A call that succeeded: block p of size bytes. */
-void account_allocated(struct thread *t, void *p, size_t size, enum mgl_api api,
-		       const struct unwind_regs *regs);
+/* The end of a hook, whose real call has made a block of size bytes; NULL = it failed. pc and
+ * cfa are the hook's. Returns made. */
+void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api api, uintptr_t pc,
+			uintptr_t cfa);
 void account_failed(struct thread *t, enum mgl_api api);
 
-/* Before the real free. */
-void account_free(struct thread *t, void *p);
+/* Before the real free: from phase REAL to phase REAL. */
+void account_free(struct thread *t, void *p, uintptr_t cfa);
 
 /* Around a real realloc: take the block out, then say what became of it. */
 struct taken account_realloc_begin(struct thread *t, void *p);
@@ -31,7 +32,7 @@ void account_realloc_failed(struct thread *t, void *p, struct taken old, enum mg
 /* realloc(p, 0) freed it. */
 void account_realloc_freed(struct thread *t, void *p, struct taken old);
 void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, size_t size,
-			  enum mgl_api api, const struct unwind_regs *regs);
+			  enum mgl_api api, uintptr_t pc, uintptr_t cfa);
 
 /* How much of live bytes a thread may hold back, anew: threads or maximum have changed. */
 void account_step_set(struct agent *a);

@@ -31,6 +31,7 @@
 
 #define AGENT_EXPORT      __attribute__((visibility("default")))
 #define AGENT_COLD        __attribute__((cold, noinline))
+#define AGENT_HOT         inline __attribute__((always_inline)) /* a part of a hot path */
 #define AGENT_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define AGENT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -54,22 +55,34 @@ struct row_index;
 /* A thread's share of the agent, or a nested handler's. Private memory, but for its gate,
  * which lies GATE_DISTANCE below it in wiped pages (gate_of()). */
 struct thread {
-	struct agent *agent; /* the process this thread records for */
+	/* Of the process, constant: what the hot path would otherwise reach by two loads. */
+	struct mgl_process *process;
+	_Atomic(_Atomic(_Atomic uint64_t *) *) *shadow_top;
+	uint8_t **units;
+	uint32_t granule_shift;
+	uint32_t start_mask; /* of an address, where its block starts in its granule */
+
+	uint32_t slot_ref;
 	struct mgl_slot *slot;
-	uintptr_t idle;       /* what the gate holds between hooks: GATE_READY or GATE_OFF */
+	uintptr_t idle; /* what the gate holds between hooks: GATE_READY or GATE_OFF */
+
 	uint64_t number;      /* next allocation number of the batch */
 	uint64_t number_stop; /* one past the batch's last */
+	uint32_t birth_base;  /* the batch's birth is this + (number >> birth_shift) */
+	uint32_t birth_shift;
+	int64_t held_least;   /* slot->delta is kept back from here on */
+	uint64_t held_width;  /* for this many values; 0 = not worked out */
 	uintptr_t last_block; /* allocated last by this thread and not freed since, */
-	uint64_t last_word;   /* and its shadow word but for its start */
+	uint64_t last_word;   /* and its shadow word */
+
+	struct row_index *rows;
+	struct unwind_state *unwind; /* unwind.c's; NULL until first used */
+	struct agent *agent;         /* the process this thread records for */
 
 	uint8_t *records;      /* own bump space: small records from below, */
 	uint8_t *records_stop; /* rows from above */
 	uint32_t records_bias; /* ref = address / MGL_REF_BYTES + this, modulo 2^32 */
 	uint32_t records_next; /* bytes to take next time */
-
-	uint32_t slot_ref;
-	struct row_index *rows;
-	struct unwind_state *unwind; /* unwind.c's; NULL until first used */
 
 	uint64_t *shadow_page; /* own populated shadow pages not yet in use */
 	uint32_t shadow_pages;

@@ -13,6 +13,8 @@
 
 #define BATCH_LARGEST 64u
 #define BATCH_NS      50000u
+#define BIRTH_EXACT   (UINT64_C(1) << 20) /* numbers below are their births */
+#define BIRTH_SCALES  30u
 #define TIME_MAX      (MGL_TIME_BLOCK * MGL_TIME_BLOCKS)
 
 uint64_t clock_ns(int clock)
@@ -42,6 +44,33 @@ bool clock_stop(void)
 
 void clock_resume(void) { LEDGER_SET(stopped, 0); }
 
+/* The scale of a number's birth (layout.h, mgl_birth), and where the next one starts. */
+static uint32_t birth_scale(uint64_t number, uint64_t *next)
+{
+	uint32_t scale = number < BIRTH_EXACT ? 0 : 44u - (uint32_t)__builtin_clzll(number);
+
+	*next = scale <= BIRTH_SCALES ? BIRTH_EXACT << scale : UINT64_MAX;
+	return scale;
+}
+
+/* Takes numbers whose births have one scale, so that a birth is a shift and a sum. */
+static void batch_take(struct thread *t, struct mgl_process *p)
+{
+	uint64_t next, numbers = LEDGER_GET(p->next_number);
+
+	birth_scale(numbers, &next);
+	numbers = next - numbers < t->batch ? next - numbers : t->batch;
+	t->number = atomic_fetch_add_explicit(&p->next_number, numbers, memory_order_relaxed);
+	uint32_t scale = birth_scale(t->number, &next);
+
+	/* Another thread may have come between: the numbers past the scale are nobody's. */
+	if (numbers > next - t->number)
+		numbers = next - t->number;
+	t->number_stop = t->number + numbers;
+	t->birth_shift = scale <= BIRTH_SCALES ? scale : 63;
+	t->birth_base = scale <= BIRTH_SCALES ? scale << 19 : 0xffffff;
+}
+
 bool number_refill(struct thread *t)
 {
 	const struct mgl_control *control = session_control();
@@ -59,8 +88,7 @@ bool number_refill(struct thread *t)
 	else
 		t->batch = t->batch < BATCH_LARGEST ? t->batch * 2 : BATCH_LARGEST;
 	t->refill_ns = now;
-	t->number = atomic_fetch_add_explicit(&p->next_number, t->batch, memory_order_relaxed);
-	t->number_stop = t->number + t->batch;
+	batch_take(t, p);
 	LEDGER_SET(t->slot->number, t->number);
 	if (now - LEDGER_GET(t->agent->time_last) >= LEDGER_GET(p->time_gap))
 		time_note(t, t->number, now);

@@ -83,31 +83,22 @@ bool session_leave_parent(void);
 /* Before system calls are forbidden: populate what a while of recording needs. */
 void session_prepare_frozen(struct thread *t);
 
-/* --- shadow.c --------------------------------------------------------------------- */
-
-bool shadow_start(struct agent *a);
-struct shadow_found {
-	uint64_t word; /* 0 = none */
-	uint64_t rest; /* size − class_low */
-};
-
-/* Enters a block whose word has everything but its start; rest counts for large classes.
- * found: a block that stood there, whose free nobody saw. false: not entered. */
-bool shadow_store(struct thread *t, uintptr_t block, uint64_t word, uint64_t rest,
-		  struct shadow_found *found);
-/* Takes a block out; 0 = no such block. *rest is size − class_low. */
-uint64_t shadow_take(struct thread *t, uintptr_t block, uint64_t *rest);
-/* Makes pages ready for stores without further system calls. */
-void shadow_prepare(struct thread *t, uint32_t pages);
-
-/* --- rows.c ------------------------------------------------------------------------ */
-
-/* This thread's row of (node, function called, class), made if new; NULL = no room. */
-struct mgl_row *row_find(struct thread *t, uint32_t node, uint32_t size_class, uint32_t api);
-
 /* --- trie.c ------------------------------------------------------------------------ */
 
 bool trie_start(struct agent *a);
+
+/* --- session.c: records ------------------------------------------------------------- */
+
+/* The row a shadow word names; NULL = there is none, as of a tag. Twelve bits of the word
+ * index units[], so whatever the word holds, this reads nothing else. */
+static AGENT_HOT struct mgl_row *row_at(const struct thread *t, uint64_t word)
+{
+	uint32_t row = (uint32_t)(word >> 38);
+	uint8_t *unit = t->units[row >> (MGL_REF_UNIT_SHIFT - 3)];
+	size_t place = row & ((1u << (MGL_REF_UNIT_SHIFT - 3)) - 1);
+
+	return AGENT_LIKELY(unit != NULL) ? (struct mgl_row *)unit + place : NULL;
+}
 
 /* --- clock.c ----------------------------------------------------------------------- */
 
@@ -135,7 +126,7 @@ static inline _Atomic uintptr_t *gate_of(struct thread *t)
 	return (_Atomic uintptr_t *)((char *)t - GATE_DISTANCE);
 }
 
-static inline void gate_set(struct thread *t, uintptr_t value)
+static AGENT_HOT void gate_set(struct thread *t, uintptr_t value)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	atomic_store_explicit(gate_of(t), value, memory_order_relaxed);
@@ -153,7 +144,7 @@ struct thread *thread_enter_child(struct thread *t, uintptr_t cfa);
 bool thread_in_hook(void);
 
 /* The way in of every hook: phase REAL, since the real function comes first. */
-static inline struct thread *hook_enter(uintptr_t cfa)
+static AGENT_HOT struct thread *hook_enter(uintptr_t cfa)
 {
 	struct thread *t = agent_thread;
 

@@ -10,10 +10,18 @@
 #define CFA ((uintptr_t)__builtin_dwarf_cfa())
 #define PC  ((uintptr_t)__builtin_return_address(0))
 
-#define REGS(name)               \
-	struct unwind_regs name; \
-	name.pc = PC;            \
-	name.sp = CFA;           \
-	__asm__("mov %%rbp, %0" : "=r"(name.bp))
+static inline uint64_t hook_bp(void)
+{
+	uint64_t bp;
+
+	__asm__ volatile("mov %%rbp, %0" : "=r"(bp));
+	return bp;
+}
+
+/* A hook's PC and CFA, and the rbp that its caller has. */
+#define REGS(pc, cfa)                  \
+	{                              \
+		(pc), (cfa), hook_bp() \
+	}
 
 #endif

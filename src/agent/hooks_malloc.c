@@ -18,22 +18,14 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 void cfree(void *block);
 
 /* The body of a function that returns a block of size bytes or NULL. */
-#define ALLOCATION(call, size, api)                                       \
-	do {                                                              \
-		struct thread *t = hook_enter(CFA);                       \
-		void *made = (call);                                      \
-                                                                          \
-		if (AGENT_UNLIKELY(!t))                                   \
-			return agent_missed(made);                        \
-		hook_phase(t, CFA, GATE_AGENT);                           \
-		if (AGENT_LIKELY(made != NULL)) {                         \
-			REGS(regs);                                       \
-			account_allocated(t, made, (size), (api), &regs); \
-		} else {                                                  \
-			account_failed(t, (api));                         \
-		}                                                         \
-		hook_leave(t);                                            \
-		return made;                                              \
+#define ALLOCATION(call, size, api)                                        \
+	do {                                                               \
+		struct thread *t = hook_enter(CFA);                        \
+		void *made = (call);                                       \
+                                                                           \
+		if (AGENT_UNLIKELY(!t))                                    \
+			return agent_missed(made);                         \
+		return account_allocated(t, made, (size), (api), PC, CFA); \
 	} while (0)
 
 AGENT_EXPORT void *malloc(size_t size) { ALLOCATION(real.malloc(size), size, MGL_API_MALLOC); }
@@ -66,33 +58,25 @@ AGENT_EXPORT int posix_memalign(void **out, size_t alignment, size_t size)
 		agent_missed(err == 0 ? *out : NULL);
 		return err;
 	}
-	hook_phase(t, CFA, GATE_AGENT);
-	if (err == 0 && *out) {
-		REGS(regs);
-		account_allocated(t, *out, size, MGL_API_POSIX_MEMALIGN, &regs);
-	} else if (err != 0) {
-		account_failed(t, MGL_API_POSIX_MEMALIGN);
-	}
-	hook_leave(t);
+	account_allocated(t, err == 0 ? *out : NULL, size, MGL_API_POSIX_MEMALIGN, PC, CFA);
 	return err;
 }
 
 /* --- free --------------------------------------------------------------------------- */
 
-#define RELEASE(block, call)                            \
-	do {                                            \
-		if (!(block))                           \
-			return;                         \
-		struct thread *t = hook_enter(CFA);     \
-                                                        \
-		if (AGENT_LIKELY(t != NULL)) {          \
-			hook_phase(t, CFA, GATE_AGENT); \
-			account_free(t, (block));       \
-			hook_phase(t, CFA, GATE_REAL);  \
-		}                                       \
-		(call);                                 \
-		if (AGENT_LIKELY(t != NULL))            \
-			hook_leave(t);                  \
+#define RELEASE(block, call)                        \
+	do {                                        \
+		if (!(block))                       \
+			return;                     \
+		struct thread *t = hook_enter(CFA); \
+                                                    \
+		if (AGENT_UNLIKELY(!t)) {           \
+			(call);                     \
+			return;                     \
+		}                                   \
+		account_free(t, (block), CFA);      \
+		(call);                             \
+		hook_leave(t);                      \
 	} while (0)
 
 AGENT_EXPORT void free(void *block) { RELEASE(block, real.free(block)); }
@@ -112,35 +96,34 @@ AGENT_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 /* --- realloc ------------------------------------------------------------------------ */
 
 /* realloc(p, 0) may free and return NULL, which only errno tells from a failure. */
-#define REALLOCATION(block, size, call, api)                                                \
-	do {                                                                                \
-		struct thread *t = hook_enter(CFA);                                         \
-                                                                                            \
-		if (AGENT_UNLIKELY(!t))                                                     \
-			return agent_missed(call);                                          \
-		hook_phase(t, CFA, GATE_AGENT);                                             \
-		struct taken old = account_realloc_begin(t, (block));                       \
-		int before = errno;                                                         \
-                                                                                            \
-		errno = 0;                                                                  \
-		hook_phase(t, CFA, GATE_REAL);                                              \
-		void *moved = (call);                                                       \
-                                                                                            \
-		hook_phase(t, CFA, GATE_AGENT);                                             \
-		bool failed = !moved && ((size) != 0 || errno == ENOMEM);                   \
-                                                                                            \
-		if (errno == 0)                                                             \
-			errno = before;                                                     \
-		if (AGENT_LIKELY(moved != NULL)) {                                          \
-			REGS(regs);                                                         \
-			account_realloc_done(t, (block), old, moved, (size), (api), &regs); \
-		} else if (failed) {                                                        \
-			account_realloc_failed(t, (block), old, (api));                     \
-		} else {                                                                    \
-			account_realloc_freed(t, (block), old);                             \
-		}                                                                           \
-		hook_leave(t);                                                              \
-		return moved;                                                               \
+#define REALLOCATION(block, size, call, api)                                                  \
+	do {                                                                                  \
+		struct thread *t = hook_enter(CFA);                                           \
+                                                                                              \
+		if (AGENT_UNLIKELY(!t))                                                       \
+			return agent_missed(call);                                            \
+		hook_phase(t, CFA, GATE_AGENT);                                               \
+		struct taken old = account_realloc_begin(t, (block));                         \
+		int before = errno;                                                           \
+                                                                                              \
+		errno = 0;                                                                    \
+		hook_phase(t, CFA, GATE_REAL);                                                \
+		void *moved = (call);                                                         \
+                                                                                              \
+		hook_phase(t, CFA, GATE_AGENT);                                               \
+		bool failed = !moved && ((size) != 0 || errno == ENOMEM);                     \
+                                                                                              \
+		if (errno == 0)                                                               \
+			errno = before;                                                       \
+		if (AGENT_LIKELY(moved != NULL)) {                                            \
+			account_realloc_done(t, (block), old, moved, (size), (api), PC, CFA); \
+		} else if (failed) {                                                          \
+			account_realloc_failed(t, (block), old, (api));                       \
+		} else {                                                                      \
+			account_realloc_freed(t, (block), old);                               \
+		}                                                                             \
+		hook_leave(t);                                                                \
+		return moved;                                                                 \
 	} while (0)
 
 AGENT_EXPORT void *realloc(void *block, size_t size)

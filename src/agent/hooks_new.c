@@ -192,7 +192,6 @@ static struct route route_of(const struct kind *kind, uintptr_t pc)
 static __attribute__((noinline)) void *
 new_slow(size_t size, size_t b, size_t c, const struct kind *kind, uintptr_t pc, uintptr_t cfa)
 {
-	struct unwind_regs regs = {.pc = pc, .sp = cfa};
 	struct route r = route_of(kind, pc);
 	struct thread *t = r.records ? hook_enter(cfa) : NULL;
 	void *made;
@@ -201,15 +200,8 @@ new_slow(size_t size, size_t b, size_t c, const struct kind *kind, uintptr_t pc,
 		made = ((new_function *)r.function)(size, b, c);
 		return r.records ? agent_missed(made) : made;
 	}
-	__asm__("mov %%rbp, %0" : "=r"(regs.bp));
 	made = kind->call(r.function, size, b, c);
-	hook_phase(t, cfa, GATE_AGENT);
-	if (AGENT_LIKELY(made != NULL))
-		account_allocated(t, made, size, kind->api, &regs);
-	else
-		account_failed(t, kind->api);
-	hook_leave(t);
-	return made;
+	return account_allocated(t, made, size, kind->api, pc, cfa);
 }
 
 static __attribute__((noinline)) void
@@ -218,11 +210,8 @@ delete_slow(void *block, size_t b, size_t c, const struct kind *kind, uintptr_t 
 	struct route r = route_of(kind, pc);
 	struct thread *t = r.records && block ? hook_enter(cfa) : NULL;
 
-	if (t) {
-		hook_phase(t, cfa, GATE_AGENT);
-		account_free(t, block);
-		hook_phase(t, cfa, GATE_REAL);
-	}
+	if (t)
+		account_free(t, block, cfa);
 	((delete_function *)r.function)(block, b, c);
 	if (t)
 		hook_leave(t);

@@ -12,6 +12,7 @@
 #include "agent/environ.h"
 #include "agent/real.h"
 #include "agent/sessionfile.h"
+#include "agent/shadow.h"
 #include "agent/syscall.h"
 
 #define ARGUMENTS_MAX 65536u
@@ -130,7 +131,7 @@ static struct agent *agent_make(void)
 
 	if (!a)
 		return NULL;
-	a->units = private_pages(MGL_MAX_RECORD_UNITS * sizeof(a->units[0]));
+	a->units = private_pages((MGL_MAX_RECORD_UNITS + 1) * sizeof(a->units[0]));
 	a->records_size = 1;
 	a->granule_shift = real_facts.glibc_malloc && !real_facts.library_new ? 5 : 3;
 	a->pid = sys_getpid();

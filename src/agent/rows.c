@@ -1,38 +1,12 @@
-/*
- * A thread's rows: (node, function called, size class) → struct mgl_row. The index is the
- * thread's own private memory; the rows are the ledger's, chained from the slot.
- */
-#include "agent/core.h"
+#include "agent/rows.h"
+
 #include "agent/signals.h"
 
 #define FIRST_ENTRIES 64u
 
-struct row_entry {
-	uint64_t key; /* 0 = empty */
-	struct mgl_row *row;
-};
-
-struct row_index {
-	uint64_t mask;
-	uint64_t count;
-	struct row_entry *entries;
-	size_t page_bytes; /* of entries, where they have pages of their own */
-};
-
-static uint64_t key_of(uint32_t node, uint32_t size_class, uint32_t api)
-{
-	return (uint64_t)api << 40 | (uint64_t)size_class << 32 | node;
-}
-
-static uint64_t hash(uint64_t key)
-{
-	key *= UINT64_C(0x9e3779b97f4a7c15);
-	return key ^ key >> 32;
-}
-
 static struct row_entry *entry_find(const struct row_index *index, uint64_t key)
 {
-	uint64_t at = hash(key);
+	uint64_t at = row_hash(key);
 
 	for (;; at++) {
 		struct row_entry *entry = &index->entries[at & index->mask];
@@ -104,15 +78,13 @@ static AGENT_COLD struct mgl_row *row_make(struct thread *t, struct row_entry *e
 	return row;
 }
 
-struct mgl_row *row_find(struct thread *t, uint32_t node, uint32_t size_class, uint32_t api)
+AGENT_COLD struct mgl_row *row_find_slow(struct thread *t, uint64_t key)
 {
-	uint64_t key = key_of(node, size_class, api);
-
-	if (AGENT_UNLIKELY(!t->rows) && !index_grow(t))
+	if (!t->rows && !index_grow(t))
 		return NULL;
 	struct row_entry *entry = entry_find(t->rows, key);
 
-	if (AGENT_LIKELY(entry->key == key))
+	if (entry->key == key)
 		return entry->row;
 	if (t->rows->count >= t->rows->mask / 4 * 3) {
 		if (!index_grow(t) && t->rows->count >= t->rows->mask)

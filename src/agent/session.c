@@ -10,6 +10,7 @@
  */
 #include "agent/core.h"
 #include "agent/sessionfile.h"
+#include "agent/shadow.h"
 #include "agent/signals.h"
 
 #define HOP_BYTES           (UINT64_C(64) << 20)

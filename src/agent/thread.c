@@ -107,6 +107,11 @@ struct thread *thread_make(struct agent *a, uint32_t level)
 		return NULL;
 	memset(t, 0, sizeof(*t));
 	t->agent = a;
+	t->process = a->process;
+	t->shadow_top = a->shadow_top;
+	t->units = a->units;
+	t->granule_shift = a->granule_shift;
+	t->start_mask = (1u << a->granule_shift) - 8;
 	t->idle = GATE_READY;
 	t->batch = 1;
 	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)name);

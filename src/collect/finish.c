@@ -17,20 +17,33 @@ static struct error *put_meta(struct finishing *finishing)
 	return store_put_meta_number(finishing->writer, "start_unix_ns", session->start_unix_ns);
 }
 
+/* What an allocation function did stands in the rows; failures, and mappings, in the slots. */
 static struct error *put_apis(const struct finish_process *process)
 {
-	for (unsigned int api = 1; api < MGL_API_COUNT; api++) {
-		struct store_api row = {.process = process->from->serial, .api = api};
+	struct store_api apis[MGL_API_COUNT] = {{0}};
 
+	for (size_t i = 0; i < process->rows.count; i++) {
+		const struct ledger_row *row = &process->rows.items[i];
+
+		if (row->api >= MGL_API_COUNT)
+			continue;
+		apis[row->api].calls += row->allocs;
+		apis[row->api].bytes += row->bytes_in;
+	}
+	for (unsigned int api = 1; api < MGL_API_COUNT; api++) {
+		struct store_api *to = &apis[api];
+
+		to->process = process->from->serial;
+		to->api = api;
 		for (size_t i = 0; i < process->from->slot_count; i++) {
 			const struct mgl_calls *calls = &process->from->slots[i].calls[api];
 
-			row.calls += calls->calls;
-			row.failed += calls->failed;
-			row.bytes += calls->bytes;
+			to->calls += calls->calls;
+			to->failed += calls->failed;
+			to->bytes += calls->bytes;
 		}
-		if (row.calls || row.failed)
-			TRY(store_put(process->finishing->writer, &row));
+		if (to->calls || to->failed)
+			TRY(store_put(process->finishing->writer, to));
 	}
 	return NULL;
 }

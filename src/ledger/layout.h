@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGL_LAYOUT_VERSION 1u
+#define MGL_LAYOUT_VERSION 2u
 
 #define MGL_SESSION_MAGIC UINT64_C(0x31524744454c474d) /* "MGLEDGR1" */
 #define MGL_EXTENT_MAGIC  UINT64_C(0x31544e545845474d) /* "MGEXTNT1" */
@@ -47,10 +47,12 @@
 #define MGL_SEED_OFFSET    8192u
 #define MGL_HEAD_BYTES     12288u
 
-#define MGL_REF_SHIFT        4u
-#define MGL_REF_BYTES        16u
-#define MGL_REF_UNIT_SHIFT   (MGL_UNIT_SHIFT - MGL_REF_SHIFT) /* ref >> this = unit in record space */
-#define MGL_MAX_RECORD_UNITS 4096u /* 8 GiB: what a shadow word's 26 bits of row can name */
+#define MGL_REF_SHIFT      4u
+#define MGL_REF_BYTES      16u
+#define MGL_REF_UNIT_SHIFT (MGL_UNIT_SHIFT - MGL_REF_SHIFT) /* ref >> this = unit in record space */
+#define MGL_MAX_RECORD_UNITS \
+	4095u /* 8 GiB: what a shadow word's 26 bits of row can name, \
+				    * less the unit that MGL_SHADOW_TAG would */
 
 /* --- unit 0 ------------------------------------------------------------------ */
 
@@ -298,6 +300,7 @@ struct mgl_node {
 
 /* --- threads ------------------------------------------------------------------ */
 
+/* Of an allocation function only the failures: its rows have the rest. */
 struct mgl_calls {
 	_Atomic uint64_t calls; /* that succeeded */
 	_Atomic uint64_t failed;
@@ -329,22 +332,23 @@ struct mgl_row {
 	uint8_t size_class;
 	uint8_t api;
 	uint16_t heap;
+	uint32_t slot;          /* ref of the owner */
+	uint32_t self;          /* ref of this row */
 	_Atomic uint64_t epoch; /* mgl_process.max when peak_* were last taken */
 	_Atomic uint64_t allocs;
 	_Atomic uint64_t bytes_in;
 	_Atomic uint64_t frees;
 	_Atomic uint64_t bytes_out;
-	_Atomic uint64_t temporaries;
 	_Atomic uint64_t lifetime; /* sum over frees, in allocations of the process */
 
+	/* The second cache line, seldom touched. */
+	_Atomic uint64_t temporaries;
 	_Atomic int64_t
 		peak_blocks; /* live at epoch; if epoch is stale, live is the peak's share */
 	_Atomic int64_t peak_bytes;
 	_Atomic uint64_t moved;         /* reallocs that moved the block */
 	_Atomic uint64_t foreign_frees; /* blocks another slot's row had counted in */
 	uint32_t next;                  /* ref of the slot's row made before */
-	uint32_t slot;                  /* ref of the owner */
-	uint32_t self;                  /* ref of this row */
 	uint32_t reserved0;
 	uint64_t reserved1[2];
 };
@@ -364,8 +368,8 @@ static inline uint32_t mgl_size_class(uint64_t size)
 {
 	if (size < 16)
 		return (uint32_t)size;
-	uint32_t e = 63u - (uint32_t)__builtin_clzll(size);
-	return 16u + 4u * (e - 4u) + (uint32_t)((size >> (e - 2u)) & 3u);
+	uint32_t e = 63u ^ (uint32_t)__builtin_clzll(size);
+	return 4u * e - 4u + (uint32_t)(size >> (e - 2u));
 }
 
 static inline uint64_t mgl_class_low(uint32_t c)

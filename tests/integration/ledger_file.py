@@ -106,10 +106,10 @@ class Slot(Fields):
 
 class Row(Fields):
     LAYOUT = (
-        ("node", "I"), ("size_class", "B"), ("api", "B"), ("heap", "H"), ("epoch", "Q"),
-        ("allocs", "Q"), ("bytes_in", "Q"), ("frees", "Q"), ("bytes_out", "Q"),
-        ("temporaries", "Q"), ("lifetime", "Q"), ("peak_blocks", "q"), ("peak_bytes", "q"),
-        ("moved", "Q"), ("foreign_frees", "Q"), ("next", "I"), ("slot", "I"),
+        ("node", "I"), ("size_class", "B"), ("api", "B"), ("heap", "H"), ("slot", "I"),
+        ("self", "I"), ("epoch", "Q"), ("allocs", "Q"), ("bytes_in", "Q"), ("frees", "Q"),
+        ("bytes_out", "Q"), ("lifetime", "Q"), ("temporaries", "Q"), ("peak_blocks", "q"),
+        ("peak_bytes", "q"), ("moved", "Q"), ("foreign_frees", "Q"), ("next", "I"),
     )  # fmt: skip
 
 
