@@ -21,6 +21,8 @@
 /* Largest frame on a stack not known yet: certain, and guessed. */
 #define SURE_BYTES  (UINT64_C(64) << 20)
 #define GUESS_BYTES (UINT64_C(1) << 20)
+/* As far below home a walk looks whether it comes from home deeper than before. */
+#define NEAR_BYTES (UINT64_C(64) << 10)
 /* Own stack that is taken for readable where no system call is allowed any more. */
 #define FROZEN_BYTES (UINT64_C(256) << 10)
 
@@ -88,6 +90,23 @@ uint64_t stack_extend(struct stack_map *m, uint64_t high, uint64_t need, bool su
 			return high;
 		high = page_of(high) + PAGE;
 	}
+}
+
+bool stack_reaches_home(const struct stack_map *m, uint64_t sp)
+{
+	uint64_t page = page_of(sp);
+
+	if (page >= m->home_low || m->home_low - page > NEAR_BYTES)
+		return false;
+	while (page < m->home_low && stack_probe(page))
+		page += PAGE;
+	return page == m->home_low;
+}
+
+void stack_join_home(struct stack_map *m, uint64_t sp)
+{
+	if (page_of(sp) < m->home_low)
+		m->home_low = page_of(sp);
 }
 
 bool stack_read(struct stack_map *m, uint64_t at, uint64_t *ret)

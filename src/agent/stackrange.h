@@ -40,6 +40,11 @@ uint64_t stack_high(struct stack_map *m, uint64_t sp);
  * so far are certain, so that a run of pages that joins home is part of it. */
 uint64_t stack_extend(struct stack_map *m, uint64_t high, uint64_t need, bool sure);
 
+/* Whether memory is readable from sp, a little below home, up to it. */
+bool stack_reaches_home(const struct stack_map *m, uint64_t sp);
+/* Frames known for certain lead from there into home: it starts there. */
+void stack_join_home(struct stack_map *m, uint64_t sp);
+
 /* On the thread's own stack, where it is known to be readable. */
 static inline bool stack_is_home(const struct stack_map *m, uint64_t at)
 {

@@ -6,9 +6,13 @@
  */
 #include "agent/unwind.h"
 
+#include <string.h>
+
 #include "agent/core.h"
 #include "agent/unwind_saved.h"
 
+#define CACHE_LINE       64u
+#define FIRST_ROOM       256u
 #define RED_ZONE         128u
 #define MADE_CODE_BYTES  (UINT64_C(256) << 20) /* a code cache */
 #define MADE_FRAME_BYTES (UINT64_C(64) << 10)
@@ -194,50 +198,40 @@ static inline struct unwind_frame *walk_simple(struct unwind_cursor *c, struct u
 	return f;
 }
 
-static struct unwind_frame frame_of(const struct unwind_cursor *c, uint64_t rule)
-{
-	return (struct unwind_frame){c->pc, c->sp, c->bp,
-				     rule | (uint64_t)c->flags << RULE_WHERE_SHIFT};
-}
-
 static bool walk(struct thread *t, struct unwind_state *u)
 {
-	struct unwind_frame *f = u->frame, *end = f + u->inner + u->ring;
 	struct unwind_cursor c = {.pc = u->entry.pc, .sp = u->entry.sp, .bp = u->entry.bp};
 	enum unwind_step step = UNWIND_ON;
 
 	c.high = stack_high(&u->stacks, c.sp);
-	while (step == UNWIND_ON && u->count < UNWIND_WALK_MAX) {
+	while (step == UNWIND_ON) {
 		struct rule_table *table = rules_table();
-		struct unwind_frame *from = f;
+		struct unwind_frame *f = u->frame + u->count;
 
 		if (AGENT_LIKELY(table && !c.flags))
-			f = walk_simple(&c, f, end, table, u->generation);
-		u->count += (uint32_t)(f - from);
-		if (f == end) {
-			f = u->frame + u->inner;
-			continue;
-		}
+			f = walk_simple(&c, f, u->frame + u->room, table, u->generation);
+		u->count = (uint32_t)(f - u->frame);
 		if (c.pc == 0)
 			return u->count > 0;
+		if (u->count == u->room) {
+			if (!unwind_room(u))
+				return false;
+			continue;
+		}
 		uint64_t rule = unwind_rule_of(t, u, &c);
 
 		if (rule_kind(rule) == RULE_NO_CODE)
 			return false;
-		*f++ = frame_of(&c, rule);
-		u->count++;
+		u->frame[u->count++] = unwind_frame_of(&c, rule);
 		c.flags = 0;
 		step = unwind_step(t, u, &c, rule);
-		if (f == end)
-			f = u->frame + u->inner;
 	}
 	return step == UNWIND_END;
 }
 
 /* --- into the trie ------------------------------------------------------------------------- */
 
-/* Enters n frames, the last one first, below *node. */
-static bool enter(struct thread *t, const struct unwind_frame *first, uint32_t n, uint32_t *node)
+bool unwind_enter(struct thread *t, const struct unwind_frame *first, uint32_t n, uint32_t *node)
 {
 	uint32_t parent = *node;
 
@@ -258,7 +252,7 @@ static bool enter(struct thread *t, const struct unwind_frame *first, uint32_t n
 	return true;
 }
 
-static bool enter_cut(struct thread *t, uint32_t *node)
+bool unwind_enter_cut(struct thread *t, uint32_t *node)
 {
 	uint32_t child = trie_child(t, *node, 0, MGL_NODE_CUT);
 
@@ -270,18 +264,13 @@ static bool enter_cut(struct thread *t, uint32_t *node)
 
 static uint32_t enter_all(struct thread *t, struct unwind_state *u, bool whole)
 {
-	const struct unwind_frame *ring = u->frame + u->inner;
-	uint32_t inner = u->count < u->inner ? u->count : u->inner;
-	uint32_t outer = u->count - inner, oldest = 0, node = 0;
-	bool gap = outer > u->ring;
-
-	if (AGENT_UNLIKELY(gap)) {
-		oldest = outer % u->ring;
-		outer = u->ring;
-	}
-	bool fits = (whole || enter_cut(t, &node)) && (!gap || enter(t, ring, oldest, &node)) &&
-		    enter(t, ring + oldest, outer - oldest, &node) &&
-		    (!gap || enter_cut(t, &node)) && enter(t, u->frame, inner, &node);
+	uint32_t node = 0;
+	bool gap = u->count > u->inner + u->outer;
+	uint32_t inner = gap ? u->inner : u->count;
+	bool fits = (whole || unwind_enter_cut(t, &node)) &&
+		    (!gap || (unwind_enter(t, u->frame + u->count - u->outer, u->outer, &node) &&
+			      unwind_enter_cut(t, &node))) &&
+		    unwind_enter(t, u->frame, inner, &node);
 
 	if (AGENT_UNLIKELY(!whole || gap || !fits))
 		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
@@ -290,22 +279,44 @@ static uint32_t enter_all(struct thread *t, struct unwind_state *u, bool whole)
 
 /* --- the interface ------------------------------------------------------------------------- */
 
+bool unwind_room(struct unwind_state *u)
+{
+	uint32_t room = u->room ? u->room * 2 : FIRST_ROOM;
+
+	if (u->room >= UNWIND_WALK_MAX)
+		return false;
+	struct unwind_frame *frame = private_alloc(room * sizeof(*frame));
+
+	if (!frame)
+		return false;
+	if (u->count)
+		memcpy(frame, u->frame, u->count * sizeof(*frame));
+	u->frame = frame;
+	u->room = room;
+	return true;
+}
+
 static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 {
 	uint32_t depth = atomic_load_explicit(&session_control()->max_depth, memory_order_relaxed);
+	char *memory = private_alloc(sizeof(struct unwind_state) + CACHE_LINE);
 
+	if (!memory)
+		return NULL;
+	struct unwind_state *u =
+		(void *)(((uintptr_t)memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
+
+	if (!unwind_room(u))
+		return NULL;
 	if (depth == 0)
 		depth = UNWIND_DEPTH;
 	if (depth < UNWIND_DEPTH_MIN)
 		depth = UNWIND_DEPTH_MIN;
 	if (depth > UNWIND_DEPTH_MAX)
 		depth = UNWIND_DEPTH_MAX;
-	struct unwind_state *u = private_alloc(sizeof(*u) + (size_t)depth * sizeof(u->frame[0]));
-
-	if (!u)
-		return NULL;
 	u->inner = depth / 2;
-	u->ring = depth - depth / 2;
+	u->outer = depth - depth / 2;
+	u->hot.epoch = 1;
 	t->unwind = u;
 	return u;
 }
@@ -327,23 +338,32 @@ static void walk_begin(struct unwind_state *u)
 	u->doubt = false;
 }
 
-uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
+static AGENT_COLD uint32_t no_state(struct thread *t)
 {
-	struct unwind_state *u = t->unwind;
+	agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
+	return trie_child(t, 0, 0, MGL_NODE_CUT);
+}
 
-	if (AGENT_UNLIKELY(!u)) {
-		u = state_make(t);
-		if (!u) {
-			agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
-			return trie_child(t, 0, 0, MGL_NODE_CUT);
-		}
-	}
-	if (AGENT_UNLIKELY(u->stacks.thread != stack_thread()))
+/* Of a stack unknown so far, or one whose words are not as they were. */
+static __attribute__((noinline)) uint32_t stack_new(struct thread *t,
+						    const struct unwind_regs *regs)
+{
+	struct unwind_state *u = t->unwind ? t->unwind : state_make(t);
+
+	if (AGENT_UNLIKELY(!u))
+		return no_state(t);
+	if (AGENT_UNLIKELY(u->stacks.thread != stack_thread())) {
+		unwind_saved_forget(u);
 		stack_reset(&u->stacks, LEDGER_GET(t->slot->tid) == agent_process->pid);
+	}
 	u->entry = *regs;
 	u->generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
+	if (AGENT_UNLIKELY(u->hot.generation != u->generation)) {
+		unwind_saved_forget(u);
+		u->hot.generation = u->generation;
+	}
 	walk_begin(u);
-	uint32_t node = unwind_saved_node(t, u);
+	uint32_t node = unwind_converge(t, u);
 
 	if (AGENT_LIKELY(node))
 		return node;
@@ -352,4 +372,42 @@ uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
 
 	node = whole ? unwind_saved_enter(t, u) : 0;
 	return node ? node : enter_all(t, u, whole);
+}
+
+/* The node of a stack there is a memo of, if all is as it was; 0 = no. */
+static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs)
+{
+	const struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
+
+	if (AGENT_UNLIKELY(e->sp != regs->sp || e->pc != regs->pc || e->epoch != u->hot.epoch ||
+			   ((e->bp ^ regs->bp) & e->bp_mask)))
+		return 0;
+	const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS;
+
+	if (AGENT_UNLIKELY(unwind_verify(end, end - e->pairs) != NULL))
+		return 0;
+	const struct unwind_saved *s = u->saved[e->saved];
+	const struct saved_frame *f = s->frame + e->base;
+
+	if (AGENT_UNLIKELY(e->base >= s->count || f->sp != e->base_sp || f->node != e->base_node ||
+			   ((f->bp ^ e->base_bp) & f->bp_mask) ||
+			   unwind_verify(s->pair + f->pairs, s->pair)))
+		return 0;
+	return e->node;
+}
+
+uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
+{
+	struct unwind_state *u = t->unwind;
+	uint32_t node = 0;
+
+	if (AGENT_UNLIKELY(!u || u->hot.generation != atomic_load_explicit(&rule_generation,
+									   memory_order_relaxed)))
+		return stack_new(t, regs);
+	if (u->hot.sp != regs->sp || u->hot.pc != regs->pc ||
+	    ((u->hot.bp ^ regs->bp) & u->hot.bp_mask))
+		node = memo_node(u, regs);
+	else if (AGENT_LIKELY(!unwind_verify(u->hot.pair, u->hot.first)))
+		node = u->hot.node;
+	return AGENT_LIKELY(node) ? node : stack_new(t, regs);
 }

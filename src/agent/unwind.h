@@ -2,8 +2,8 @@
  * The unwinder's own: a thread's walk and the tier for frames no simple rule covers.
  *
  * A walk collects frames from the innermost out, then enters them in the trie from the
- * root in. It keeps the innermost half of the allowed depth in place and the outermost
- * half in a ring, so a stack of any depth costs the same memory.
+ * root in: of a stack deeper than allowed the innermost and the outermost half of what is.
+ * Little of a stack is walked twice: see unwind_saved.h.
  *
  * Everything large lives in struct unwind_state, private memory of one struct thread;
  * the stack of the program carries less than 2 KiB of ours.
@@ -33,16 +33,55 @@ struct unwind_frame {
 	uint64_t rule; /* with MGL_NODE_EXACT and _FP of this frame in its where */
 };
 
+/* A word of the stack, and what a stack that is known has there. */
+struct unwind_pair {
+	uint64_t at;
+	uint64_t value;
+};
+
+/* The stack met last, as registers and what must be verified: one cache line. */
+struct unwind_hot {
+	uint32_t generation; /* of rules; unlike the present one: nothing here holds */
+	uint32_t node;       /* 0 = there is none */
+	uint64_t pc, sp;
+	uint64_t bp, bp_mask;            /* mask 0: what rbp holds does not matter */
+	const struct unwind_pair *pair;  /* one past the innermost */
+	const struct unwind_pair *first; /* the outermost */
+	uint32_t epoch;                  /* of memos */
+};
+
+#define UNWIND_MEMOS      256u
+#define UNWIND_MEMO_PAIRS 12u /* a multiple of UNWIND_PAD */
+
+/* How a stack met before leads to a frame of a saved stack: four cache lines. */
+struct unwind_memo {
+	uint64_t pc, sp;
+	uint64_t bp, bp_mask;
+	uint64_t base_sp, base_bp; /* of that frame */
+	uint32_t node, base_node;
+	uint32_t epoch; /* valid where it is the thread's */
+	uint16_t base;  /* the frame's index */
+	uint8_t saved;  /* index of the saved stack */
+	uint8_t pairs;
+	struct unwind_pair pair[UNWIND_MEMO_PAIRS]; /* the last one is the innermost */
+};
+
+#define UNWIND_SAVED 4u /* saved stacks; the first is the thread's own */
+
 struct unwind_saved;
 
 struct unwind_state {
+	struct unwind_hot hot;
+	struct unwind_memo memo[UNWIND_MEMOS];
+	struct unwind_saved *saved[UNWIND_SAVED]; /* unwind_saved.c's; NULL until one was kept */
+	uint32_t saved_next;                      /* whose place another fiber's takes */
+
 	struct stack_map stacks;
-	struct unwind_saved *saved; /* unwind_saved.c's; NULL until a walk was kept */
-	uint32_t generation;        /* of rules, in this walk */
+	uint32_t generation; /* of rules, in this walk */
 	struct unwind_regs entry;
 	uint32_t count; /* frames of the walk so far */
 	uint32_t inner; /* frames kept at the inner end */
-	uint32_t ring;  /* frames kept at the outer end */
+	uint32_t outer; /* and at the outer, of a stack too deep */
 	uint32_t signals;
 	bool doubt; /* a frame was guessed */
 
@@ -54,7 +93,8 @@ struct unwind_state {
 	struct cfi_machine machine; /* of the frame being evaluated */
 	struct cfi_machine probe;   /* of an inner frame, or of a rule being made */
 
-	struct unwind_frame frame[]; /* inner, then ring */
+	uint32_t room; /* frames there is memory for */
+	struct unwind_frame *frame;
 };
 
 /* Registers of a frame on the way out. */
@@ -65,17 +105,13 @@ struct unwind_cursor {
 	bool exact;     /* pc is the instruction itself */
 };
 
-enum unwind_step { UNWIND_ON, UNWIND_END, UNWIND_CUT };
-
-/* Frame k of the walk; NULL = no longer in the ring. */
-static inline struct unwind_frame *unwind_frame_at(struct unwind_state *u, uint32_t k)
+static inline struct unwind_frame unwind_frame_of(const struct unwind_cursor *c, uint64_t rule)
 {
-	if (k < u->inner)
-		return &u->frame[k];
-	if (u->count - k > u->ring)
-		return NULL;
-	return &u->frame[u->inner + (k - u->inner) % u->ring];
+	return (struct unwind_frame){c->pc, c->sp, c->bp,
+				     rule | (uint64_t)c->flags << RULE_WHERE_SHIFT};
 }
+
+enum unwind_step { UNWIND_ON, UNWIND_END, UNWIND_CUT };
 
 /* What a node's where has of a rule's. */
 #define UNWIND_WHERE_FLAGS (MGL_NODE_MODULE_MASK | MGL_NODE_EXACT | MGL_NODE_FP)
@@ -87,6 +123,12 @@ uint64_t unwind_rule_of(struct thread *t, struct unwind_state *u, const struct u
 /* Out of that frame, the newest of the walk, by whatever its rule takes. */
 enum unwind_step unwind_step(struct thread *t, struct unwind_state *u, struct unwind_cursor *c,
 			     uint64_t rule);
+/* Room for another frame of the walk, u->frame moved where need be. false: no more. */
+bool unwind_room(struct unwind_state *u);
+/* Enters n frames, the last one first, below *node. false: no room in the trie. */
+bool unwind_enter(struct thread *t, const struct unwind_frame *first, uint32_t n, uint32_t *node);
+/* What stands for frames left out. */
+bool unwind_enter_cut(struct thread *t, uint32_t *node);
 
 /* --- unwind_rule.c ------------------------------------------------------------------ */
 
@@ -102,5 +144,7 @@ bool unwind_is_sigreturn(const struct module *m, uint64_t pc);
 enum unwind_step unwind_full(struct thread *t, struct unwind_state *u, struct unwind_cursor *c);
 /* Out of a signal frame: register of the interrupted code. */
 bool unwind_signal_register(struct stack_map *stacks, uint64_t sp, uint32_t reg, uint64_t *ret);
+/* Where such a frame at sp has the register, and its value. */
+struct unwind_pair unwind_signal_pair(uint64_t sp, uint32_t reg, uint64_t value);
 
 #endif

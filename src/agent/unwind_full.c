@@ -27,6 +27,11 @@ bool unwind_signal_register(struct stack_map *stacks, uint64_t sp, uint32_t reg,
 	return stack_read(stacks, sp + signal_place[reg], ret);
 }
 
+struct unwind_pair unwind_signal_pair(uint64_t sp, uint32_t reg, uint64_t value)
+{
+	return (struct unwind_pair){sp + signal_place[reg], value};
+}
+
 /* --- one row ---------------------------------------------------------------------- */
 
 static bool machine_get(struct cfi_machine *m, uint64_t reg, uint64_t *ret)
@@ -170,13 +175,11 @@ static AGENT_COLD void entry_find(struct thread *t, struct unwind_state *u)
 static bool frame_register(struct thread *t, struct unwind_state *u, uint32_t j, uint32_t *reg,
 			   uint64_t *ret)
 {
-	const struct unwind_frame *f = unwind_frame_at(u, j), *outer = unwind_frame_at(u, j + 1);
+	const struct unwind_frame *f = &u->frame[j], *outer = f + 1;
 	const struct cfi_row *row = &u->cfi.row;
 	uint32_t want = *reg;
 
 	*reg = CFI_REGISTERS;
-	if (!f || !outer)
-		return false;
 	if (rule_kind(f->rule) == RULE_SIGNAL)
 		return unwind_signal_register(&u->stacks, f->sp, want, ret);
 	if (rule_kind(f->rule) == RULE_NO_CFI || !(CALLEE_SAVED & BIT(want)) ||

@@ -1,218 +1,348 @@
 /*
- * Converge, then verify: see unwind_saved.h.
+ * Keeping stacks: see unwind_saved.h.
  */
 #include "agent/unwind_saved.h"
 
+#include <string.h>
+
 #include "agent/core.h"
 
-struct saved_frame {
-	uint64_t pc;
-	uint64_t sp;
-	uint64_t bp;
-	uint64_t rule;
-};
+#define FIRST_ROOM  256u
+#define FRAME_PAIRS 3u
+#define OWN         0u /* index of the thread's own stack */
 
-/* frame[0] is the outermost. */
-struct unwind_saved {
-	uint64_t thread; /* stack_map.thread of the stack they are of */
-	uint32_t generation;
-	uint32_t count;
-	uint32_t capacity;
-	uint32_t *node; /* of each frame */
-	struct saved_frame frame[];
-};
+/* A fiber's stack is at most so large, for what is kept of it to be looked at. */
+#define FIBER_BYTES (UINT64_C(1) << 20)
 
 static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
 
-static inline bool is_simple(uint64_t rule)
+/* --- memory ------------------------------------------------------------------------------ */
+
+static const uint64_t never_differs;
+
+/* Makes room for this many frames. false: there is none, s is as before. */
+static bool saved_room(struct unwind_saved *s, uint32_t frames)
 {
-	return rule_kind(rule) == RULE_SP || rule_kind(rule) == RULE_BP;
-}
+	uint32_t room = s->room ? s->room : FIRST_ROOM;
 
-/* --- saving ----------------------------------------------------------------------------- */
+	if (AGENT_LIKELY(frames <= s->room))
+		return true;
+	while (room < frames)
+		room *= 2;
+	struct saved_frame *frame = private_alloc((1 + (size_t)room) * sizeof(*frame));
+	struct unwind_pair *pair =
+		private_alloc((UNWIND_PAD + FRAME_PAIRS * (size_t)room) * sizeof(*pair));
 
-static struct unwind_saved *saved_make(struct unwind_state *u)
-{
-	uint32_t capacity = u->inner + u->ring;
-	struct unwind_saved *s = private_alloc(sizeof(*s) + (size_t)capacity * sizeof(s->frame[0]));
-
-	if (!s)
-		return NULL;
-	s->node = private_alloc((size_t)capacity * sizeof(s->node[0]));
-	if (!s->node)
-		return NULL;
-	s->capacity = capacity;
-	u->saved = s;
-	return s;
-}
-
-/* Puts u's first n frames below the saved ones, into the trie all, and onto the saved stack
- * up to the first whose rule is not simple. */
-static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_saved *s, uint32_t n)
-{
-	uint32_t count = s->count;
-	uint32_t node = count ? s->node[count - 1] : 0;
-	bool saving = true;
-
-	s->count = 0; /* stays so if the trie is full */
-	for (uint32_t k = n; k-- > 0;) {
-		const struct unwind_frame *f = &u->frame[k];
-		uint32_t where = rule_where(f->rule);
-
-		if (AGENT_LIKELY(!(where & RULE_HIDDEN)))
-			node = trie_child(t, node, f->pc, where & UNWIND_WHERE_FLAGS);
-		if (AGENT_UNLIKELY(!node && !(where & RULE_HIDDEN)))
-			return 0;
-		saving = saving && count < s->capacity &&
-			 (is_simple(f->rule) || (count == 0 && rule_kind(f->rule) == RULE_END)) &&
-			 !(where & (MGL_NODE_EXACT | MGL_NODE_FP)) &&
-			 stack_is_home(&u->stacks, f->sp);
-		if (!saving)
-			continue;
-		s->frame[count] = (struct saved_frame){f->pc, f->sp, f->bp, f->rule};
-		s->node[count++] = node;
+	if (!frame || !pair)
+		return false;
+	*frame++ = (struct saved_frame){.sp = UINT64_MAX};
+	for (uint32_t i = 0; i < UNWIND_PAD; i++)
+		*pair++ = (struct unwind_pair){(uint64_t)(uintptr_t)&never_differs, 0};
+	if (s->count) {
+		memcpy(frame, s->frame, s->count * sizeof(*frame));
+		memcpy(pair, s->pair, s->frame[s->count - 1].pairs * sizeof(*pair));
 	}
-	s->count = count;
-	return node;
+	s->frame = frame;
+	s->pair = pair;
+	s->room = room;
+	return true;
 }
 
-uint32_t unwind_saved_enter(struct thread *t, struct unwind_state *u)
-{
-	struct unwind_saved *s = u->saved ? u->saved : saved_make(u);
+/* --- which ------------------------------------------------------------------------------- */
 
-	if (!s || u->count == 0 || u->count > u->inner + u->ring)
-		return 0;
-	s->count = 0;
-	s->thread = u->stacks.thread;
-	s->generation = u->generation;
-	return append(t, u, s, u->count);
+struct unwind_saved *unwind_saved_at(struct unwind_state *u, uint64_t sp)
+{
+	struct unwind_saved *best = NULL;
+	uint64_t distance = FIBER_BYTES;
+
+	if (AGENT_LIKELY(stack_is_home(&u->stacks, sp)))
+		return u->saved[OWN] && u->saved[OWN]->count ? u->saved[OWN] : NULL;
+	for (uint32_t i = OWN + 1; i < UNWIND_SAVED; i++) {
+		struct unwind_saved *s = u->saved[i];
+
+		if (s && s->count && s->frame[0].sp - sp < distance) {
+			distance = s->frame[0].sp - sp;
+			best = s;
+		}
+	}
+	return best;
+}
+
+/* The index for a fiber whose root is at sp: its own, or a free one, or another's. */
+static uint32_t index_for_fiber(struct unwind_state *u, uint64_t sp)
+{
+	uint32_t spare = 0;
+
+	for (uint32_t i = OWN + 1; i < UNWIND_SAVED; i++) {
+		const struct unwind_saved *s = u->saved[i];
+
+		if (s && s->count && s->frame[0].sp == sp)
+			return i;
+		if (!s || !s->count)
+			spare = i;
+	}
+	return spare ? spare : OWN + 1 + u->saved_next++ % (UNWIND_SAVED - 1);
+}
+
+/* Where a stack with this root is saved, empty; NULL = no memory. */
+static struct unwind_saved *saved_for_root(struct unwind_state *u, uint64_t sp)
+{
+	uint32_t i = stack_is_home(&u->stacks, sp) ? OWN : index_for_fiber(u, sp);
+
+	if (!u->saved[i])
+		u->saved[i] = private_alloc(sizeof(*u->saved[i]));
+	if (u->saved[i])
+		u->saved[i]->count = 0;
+	return u->saved[i];
+}
+
+static inline uint32_t index_of(const struct unwind_state *u, const struct unwind_saved *s)
+{
+	uint32_t i = 0;
+
+	while (u->saved[i] != s)
+		i++;
+	return i;
 }
 
 void unwind_saved_forget(struct unwind_state *u)
 {
-	if (u->saved)
-		u->saved->count = 0;
-}
-
-/* --- converging ------------------------------------------------------------------------- */
-
-/* rbp at frame k is bp now. Whether that changes nothing further out: it is reloaded before
- * a CFA is made of it. If so, bp is what the saved frames have from here on. */
-static bool bp_is_dead(struct unwind_saved *s, uint32_t k, uint64_t bp)
-{
-	uint32_t i = k;
-
-	while (i > 0 && rule_kind(s->frame[i].rule) == RULE_SP && !rule_save(s->frame[i].rule))
-		i--;
-	if (rule_kind(s->frame[i].rule) == RULE_BP)
-		return false;
-	for (; i <= k; i++)
-		s->frame[i].bp = bp;
-	return true;
-}
-
-/* From frame k out: the first frame whose caller is not the one saved; 0 = none. */
-static inline uint32_t verify(struct unwind_saved *s, uint32_t k)
-{
-	for (; k > 0; k--) {
-		const struct saved_frame *outer = &s->frame[k - 1];
-		uint64_t save = rule_save(s->frame[k].rule);
-
-		if (AGENT_UNLIKELY(load(outer->sp - 8) != outer->pc))
-			return k;
-		if (!save)
-			continue;
-		uint64_t bp = load(outer->sp - save * 8);
-
-		if (AGENT_UNLIKELY(bp != outer->bp) && !bp_is_dead(s, k - 1, bp))
-			return k;
+	u->hot.node = 0;
+	u->hot.epoch++;
+	for (uint32_t i = 0; i < UNWIND_SAVED; i++) {
+		if (u->saved[i])
+			u->saved[i]->count = 0;
 	}
-	return 0;
+	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Out of a frame by a simple rule. false: what it would read is not known to be stack. */
-static inline bool step(struct unwind_cursor *c, uint64_t rule)
+/* --- pairs ------------------------------------------------------------------------------- */
+
+/* rbp matters at a frame of this rule; `outer`: it does at the caller's. */
+static inline bool bp_matters(uint64_t rule, bool outer)
 {
-	uint64_t base = rule_kind(rule) == RULE_SP ? c->sp : c->bp;
-	uint64_t cfa = base + (uint64_t)rule_cfa(rule) * 8;
-	uint64_t save = rule_save(rule);
-
-	if (AGENT_UNLIKELY(cfa <= c->sp || cfa % 8 || cfa > c->high))
+	switch (rule_kind(rule)) {
+	case RULE_SP:
+		return outer && !rule_save(rule);
+	case RULE_BP:
+	case RULE_DEREF:
+	case RULE_NO_CFI:
+		return true;
+	default:
 		return false;
-	if (save) {
-		uint64_t at = cfa - save * 8;
-
-		if (AGENT_UNLIKELY(at < c->sp || at > cfa - 8))
-			return false;
-		c->bp = load(at);
 	}
-	c->pc = load(cfa - 8);
-	c->sp = cfa;
-	return c->pc != 0;
 }
 
-/* The frame at c, newest of the walk, is left. */
-static inline bool leave(struct thread *t, struct unwind_state *u, struct unwind_cursor *c,
-			 uint64_t rule)
+/* The words by which f is left for `outer`, the one to be compared first last; outer_bp:
+ * what rbp holds there matters. Past the last; NULL = not to be told by a few words. */
+static inline struct unwind_pair *pairs_of(struct unwind_pair *p, const struct unwind_frame *f,
+					   const struct unwind_frame *outer, bool outer_bp)
 {
-	if (AGENT_UNLIKELY(u->count >= u->inner))
-		return false;
-	u->frame[u->count++] = (struct unwind_frame){c->pc, c->sp, c->bp,
-						     rule | (uint64_t)c->flags << RULE_WHERE_SHIFT};
-	c->flags = 0;
-	if (AGENT_LIKELY(is_simple(rule) && !c->exact))
-		return step(c, rule);
-	return unwind_step(t, u, c, rule) == UNWIND_ON;
+	uint64_t save = rule_save(f->rule) * 8;
+
+	switch (rule_kind(f->rule)) {
+	case RULE_SP:
+	case RULE_BP:
+		if (save && outer_bp)
+			*p++ = (struct unwind_pair){outer->sp - save, outer->bp};
+		*p++ = (struct unwind_pair){outer->sp - 8, outer->pc};
+		return p;
+	case RULE_DEREF:
+		if (save && outer_bp)
+			*p++ = (struct unwind_pair){f->bp + RULE_DEREF_ABOVE - save, outer->bp};
+		*p++ = (struct unwind_pair){outer->sp - 8, outer->pc};
+		*p++ = (struct unwind_pair){f->bp + (uint64_t)rule_cfa(f->rule) * 8, outer->sp};
+		return p;
+	case RULE_NO_CFI:
+		*p++ = (struct unwind_pair){f->bp, outer->bp};
+		*p++ = (struct unwind_pair){f->bp + 8, outer->pc};
+		return p;
+	case RULE_SIGNAL:
+		if (outer_bp)
+			*p++ = unwind_signal_pair(f->sp, CFI_RBP, outer->bp);
+		*p++ = unwind_signal_pair(f->sp, CFI_RIP, outer->pc);
+		*p++ = unwind_signal_pair(f->sp, CFI_RSP, outer->sp);
+		return p;
+	default:
+		return NULL;
+	}
 }
 
-uint32_t unwind_saved_node(struct thread *t, struct unwind_state *u)
+/* The same for the outermost frame. */
+static struct unwind_pair *pairs_of_root(struct unwind_pair *p, const struct unwind_frame *f)
 {
-	struct unwind_saved *s = u->saved;
-	struct unwind_cursor c = {.pc = u->entry.pc, .sp = u->entry.sp, .bp = u->entry.bp};
-	struct rule_table *table = rules_table();
+	uint64_t base = rule_kind(f->rule) == RULE_SP ? f->sp : f->bp;
+	struct unwind_frame none = {.sp = base + (uint64_t)rule_cfa(f->rule) * 8};
 
-	if (!s || s->count == 0 || s->generation != u->generation ||
-	    s->thread != u->stacks.thread || !stack_is_home(&u->stacks, c.sp) || !table)
+	switch (rule_kind(f->rule)) {
+	case RULE_END:
+		return p;
+	case RULE_SP:
+	case RULE_BP:
+		return pairs_of(p, f, &none, false);
+	case RULE_NO_CFI:
+		if (f->bp)
+			*p++ = (struct unwind_pair){f->bp + 8, 0};
+		return p;
+	default:
+		return NULL;
+	}
+}
+
+/* --- saving ------------------------------------------------------------------------------ */
+
+static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
+		    const struct saved_frame *f)
+{
+	bool deep = f - s->frame >= u->inner + u->outer;
+
+	u->hot.node = 0;
+	atomic_signal_fence(memory_order_seq_cst);
+	u->hot.pc = u->entry.pc;
+	u->hot.sp = u->entry.sp;
+	u->hot.bp = u->entry.bp;
+	u->hot.bp_mask = f->bp_mask;
+	u->hot.pair = s->pair + f->pairs;
+	u->hot.first = s->pair;
+	atomic_signal_fence(memory_order_seq_cst);
+	u->hot.node = deep ? 0 : f->node;
+}
+
+/* pair .. end, the innermost last, lead from the hook to the frame `base` of s. */
+static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint32_t base,
+		     const struct unwind_pair *pair, const struct unwind_pair *end,
+		     uint64_t bp_mask, uint32_t node)
+{
+	struct unwind_memo *e = unwind_memo_of(u, u->entry.pc, u->entry.sp);
+	uint32_t n = (uint32_t)(end - pair);
+	struct unwind_pair *to = e->pair + UNWIND_MEMO_PAIRS - n;
+
+	e->epoch = 0;
+	atomic_signal_fence(memory_order_seq_cst);
+	e->pc = u->entry.pc;
+	e->sp = u->entry.sp;
+	e->bp = u->entry.bp;
+	e->bp_mask = bp_mask;
+	e->base_sp = s->frame[base].sp;
+	e->base_bp = s->frame[base].bp;
+	e->base_node = s->frame[base].node;
+	e->base = (uint16_t)base;
+	e->node = node;
+	e->saved = (uint8_t)index_of(u, s);
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = pair[i];
+	for (; n % UNWIND_PAD; n++)
+		*--to = (struct unwind_pair){(uint64_t)(uintptr_t)&never_differs, 0};
+	e->pairs = (uint8_t)n;
+	atomic_signal_fence(memory_order_seq_cst);
+	e->epoch = u->hot.epoch;
+}
+
+/* The node of a stack too deep, of frames 0 … kept − 1 of s and then the walk's: its outermost
+ * ones lead to `node`. 0 = no room. */
+static uint32_t node_of_deep(struct thread *t, struct unwind_state *u, const struct unwind_saved *s,
+			     uint32_t kept, uint32_t node)
+{
+	uint32_t first = kept + u->count - u->inner; /* of the innermost ones */
+
+	if (!unwind_enter_cut(t, &node))
 		return 0;
-	struct rule_place place = rule_place(table, u->generation);
-	uint32_t j = s->count; /* frames of the saved stack that can still be met */
+	for (; first < kept; first++) {
+		const struct saved_frame *f = &s->frame[first];
+		struct unwind_frame one = {.pc = f->key & ((UINT64_C(1) << 48) - 1),
+					   .rule = f->rule};
 
-	c.high = u->stacks.home_high;
-	for (;;) {
-		uint64_t rule = 0;
-
-		while (j > 0 && s->frame[j - 1].sp < c.sp)
-			j--;
-		if (AGENT_UNLIKELY(j == 0))
-			return 0;
-		const struct saved_frame *f = &s->frame[j - 1];
-
-		if (f->sp == c.sp && f->pc == c.pc && !c.exact && !c.flags &&
-		    (f->bp == c.bp || bp_is_dead(s, j - 1, c.bp))) {
-			uint32_t wrong = verify(s, j - 1);
-
-			if (AGENT_LIKELY(wrong == 0)) {
-				/* Too deep to be kept whole: one site, whatever came before. */
-				if (AGENT_UNLIKELY(j + u->count > s->capacity))
-					return 0;
-				s->count = j;
-				return append(t, u, s, u->count);
-			}
-			/* Frames j − 1 … wrong are walked by what is known of them; the last
-			 * leads to a caller that is new. */
-			for (; j > wrong; j--) {
-				f = &s->frame[j - 1];
-				c = (struct unwind_cursor){f->pc, f->sp, f->bp, .high = c.high};
-				if (!leave(t, u, &c, f->rule))
-					return 0;
-			}
-			continue;
-		}
-		if (!c.exact && !c.flags)
-			rule = rule_find(place, c.pc);
-		if (AGENT_UNLIKELY(!rule))
-			rule = unwind_rule_of(t, u, &c);
-		if (!leave(t, u, &c, rule))
+		if (!unwind_enter(t, &one, 1, &node))
 			return 0;
 	}
+	return unwind_enter(t, u->frame, kept + u->count - first, &node) ? node : 0;
+}
+
+/* The walk's frames further in than the first `kept` of s, which are verified; rbp there. */
+static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_saved *s,
+		       uint32_t kept, uint64_t bp)
+{
+	uint32_t limit = u->inner + u->outer, at = kept, cut_node = 0;
+	struct saved_frame *to = s->frame + kept;
+	const struct unwind_frame *f = u->frame + u->count;
+	struct unwind_frame outer = {
+		.pc = kept ? to[-1].key & ((UINT64_C(1) << 48) - 1) : 0, .sp = to[-1].sp, .bp = bp};
+	uint32_t node = to[-1].node;
+	uint64_t mask = to[-1].bp_mask;
+	struct unwind_pair *pair = s->pair + to[-1].pairs, *first = pair;
+	bool own = s == u->saved[OWN], saving = true;
+
+	if (kept >= u->outer)
+		cut_node = s->frame[u->outer - 1].node;
+	u->hot.node = 0;
+	s->count = kept;
+	atomic_signal_fence(memory_order_seq_cst);
+	while (f-- != u->frame) {
+		uint32_t where = rule_where(f->rule);
+
+		if (at < limit) {
+			if (AGENT_LIKELY(!(where & RULE_HIDDEN)))
+				node = trie_child(t, node, f->pc, where & UNWIND_WHERE_FLAGS);
+			if (AGENT_UNLIKELY(!node && !(where & RULE_HIDDEN)))
+				return 0;
+		} else {
+			node = 0;
+		}
+		if (++at == u->outer)
+			cut_node = node;
+		if (pair)
+			pair = to == s->frame ? pairs_of_root(pair, f)
+					      : pairs_of(pair, f, &outer, mask != 0);
+		mask = bp_matters(f->rule, mask != 0) ? ~UINT64_C(0) : 0;
+		saving = saving && pair && f->sp < outer.sp &&
+			 (!own || stack_is_home(&u->stacks, f->sp));
+		if (AGENT_LIKELY(saving))
+			*to++ = (struct saved_frame){
+				unwind_key(f->pc, where),  f->sp, f->bp, mask, f->rule, node,
+				(uint32_t)(pair - s->pair)};
+		outer = *f;
+	}
+	if (AGENT_UNLIKELY(at > limit)) {
+		node = node_of_deep(t, u, s, kept, cut_node);
+		if (!node)
+			return 0;
+		if (saving)
+			to[-1].node = node;
+		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	s->count = (uint32_t)(to - s->frame);
+	if (s->count == 0)
+		return node;
+	if (saving)
+		hot_set(u, s, to - 1);
+	if (kept && pair && at <= limit && pair - first <= UNWIND_MEMO_PAIRS)
+		memo_set(u, s, kept - 1, first, pair, mask, node);
+	return node;
+}
+
+uint32_t unwind_saved_join(struct thread *t, struct unwind_state *u, struct unwind_saved *s,
+			   struct saved_frame *base, uint64_t bp)
+{
+	uint32_t kept = (uint32_t)(base - s->frame) + 1;
+
+	if (kept + u->count > UNWIND_WALK_MAX || !saved_room(s, kept + u->count))
+		return 0;
+	base = s->frame + kept - 1;
+	if (u->count || (kept > u->inner + u->outer && !base->node))
+		return append(t, u, s, kept, bp);
+	if (kept > u->inner + u->outer) {
+		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
+		return base->node;
+	}
+	hot_set(u, s, base);
+	memo_set(u, s, kept - 1, s->pair, s->pair, base->bp_mask, base->node);
+	return base->node;
+}
+
+uint32_t unwind_saved_enter(struct thread *t, struct unwind_state *u)
+{
+	struct unwind_saved *s = u->count ? saved_for_root(u, u->frame[u->count - 1].sp) : NULL;
+
+	return s && saved_room(s, u->count) ? append(t, u, s, 0, 0) : 0;
 }
