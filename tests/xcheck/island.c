@@ -6,9 +6,8 @@
 
 extern char island_end[]; /* island.ld */
 
-int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t space, unw_word_t ip,
-				       unw_dyn_info_t *table, unw_proc_info_t *ret, int need_info,
-				       void *arg);
+int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t space, unw_word_t ip, unw_dyn_info_t *table,
+				       unw_proc_info_t *ret, int need_info, void *arg);
 void _UIx86_64__mempool_init(void *pool, size_t bytes, size_t reserve);
 void *_UIx86_64__mempool_alloc(void *pool);
 void _UIx86_64__mempool_free(void *pool, void *object);

@@ -125,7 +125,7 @@ static void put_walked(struct xcheck *x, uint64_t pc, uint32_t from)
 {
 	struct unwind_state *u = x->whole;
 
-	for (uint32_t k = from; k < u->count && k < u->inner + u->ring; k++) {
+	for (uint32_t k = from; k < u->count; k++) {
 		const struct unwind_frame *f = &u->frame[k];
 
 		if (f->pc != pc)
@@ -239,8 +239,7 @@ static void describe(struct xcheck *x, enum xcheck_outcome outcome, uint32_t par
 void tell(struct xcheck *x, enum xcheck_outcome outcome, uint32_t parted)
 {
 	struct xcheck_file *f = xcheck_file;
-	uint64_t before =
-		atomic_fetch_add_explicit(&f->outcome[outcome], 1, memory_order_relaxed);
+	uint64_t before = atomic_fetch_add_explicit(&f->outcome[outcome], 1, memory_order_relaxed);
 	struct words text;
 
 	if (outcome == XCHECK_EQUAL || outcome == XCHECK_ENDS || before >= XCHECK_FIRST)

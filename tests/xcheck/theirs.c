@@ -29,7 +29,8 @@ static bool is_readable(struct xcheck *x, uint64_t at)
 	return true;
 }
 
-static int access_mem(unw_addr_space_t space, unw_word_t at, unw_word_t *value, int write, void *arg)
+static int access_mem(unw_addr_space_t space, unw_word_t at, unw_word_t *value, int write,
+		      void *arg)
 {
 	(void)space;
 	if (write || at % 8 || !is_readable(arg, at))
@@ -80,11 +81,12 @@ static bool table_find(struct xcheck *x, uint64_t address, unw_dyn_info_t *ret)
 		.start_ip = (unw_word_t)found.dlfo_map_start,
 		.end_ip = (unw_word_t)found.dlfo_map_end,
 		.format = UNW_INFO_FORMAT_REMOTE_TABLE,
-		.u.rti = {
-			.segbase = (unw_word_t)header,
-			.table_data = (unw_word_t)header + 12,
-			.table_len = count,
-		},
+		.u.rti =
+			{
+				.segbase = (unw_word_t)header,
+				.table_data = (unw_word_t)header + 12,
+				.table_len = count,
+			},
 	};
 	return true;
 }
@@ -147,10 +149,10 @@ static void island_map(void)
 
 	if (atomic_exchange(&tried, true))
 		return;
-	char *p = sys_mmap((void *)ISLAND_BASE, head->bytes + 4096 + ISLAND_MORE,
-			   PROT_READ | PROT_WRITE | PROT_EXEC,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-			   0);
+	char *p =
+		sys_mmap((void *)ISLAND_BASE, head->bytes + 4096 + ISLAND_MORE,
+			 PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (sys_failed(p))
 		return;

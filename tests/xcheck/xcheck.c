@@ -120,8 +120,8 @@ static bool are_ends_same(const struct xcheck *x, uint32_t mark)
 static bool is_outer_part(const struct xcheck *x)
 {
 	for (uint32_t i = 1; i <= x->ours_count; i++) {
-		if (i > x->theirs_count || x->ours[x->ours_count - i].pc !=
-						   x->theirs[x->theirs_count - i].pc)
+		if (i > x->theirs_count ||
+		    x->ours[x->ours_count - i].pc != x->theirs[x->theirs_count - i].pc)
 			return false;
 	}
 	return true;
@@ -165,7 +165,7 @@ static void count_rules(const struct unwind_state *u)
 {
 	uint32_t seen = 0;
 
-	for (uint32_t k = 0; k < u->count && k < u->inner + u->ring; k++)
+	for (uint32_t k = 0; k < u->count; k++)
 		seen |= 1u << rule_kind(u->frame[k].rule);
 	for (uint32_t kind = 0; kind < 16; kind++) {
 		if (seen & 1u << kind)
