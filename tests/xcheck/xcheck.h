@@ -73,9 +73,9 @@ struct xcheck {
 	unw_addr_space_t space;
 	uint64_t reg[CFI_REGISTERS]; /* of a frame of the agent's, where libunwind starts */
 	uint32_t known;
-	uint32_t generation; /* of rules, when libunwind's cache was last emptied */
+	uint32_t generation;         /* of rules, when libunwind's cache was last emptied */
 	uint64_t page[XCHECK_PAGES]; /* proven readable in this event | 1 */
-	int error; /* of libunwind's last step; 0 = it came to an end */
+	int error;                   /* of libunwind's last step; 0 = it came to an end */
 
 	uint32_t ours_count, theirs_count;
 	struct mgl_node ours[XCHECK_OURS];

@@ -1,0 +1,67 @@
+"""Stacks of every kind, frame by frame. What shows which kind of frame:
+
+    by rsp, by rbp              test_every_kind_of_frame; unit unwind-cross: shapes
+    PLT                         unit unwind-cross: every instruction
+    *(rbp - k), DRAP            test_every_kind_of_frame; unit unwind-cross: shapes; agent-rules
+    expressions, clobbered      test_every_kind_of_frame; unit unwind-cross: odd rows; agent-expressions
+    signals, alternate stacks   test_every_kind_of_frame; unit unwind-cross: signals
+    hand-written assembly       test_every_kind_of_frame; test_faults_hotpath.py: without CFI
+    code made at run time       test_every_kind_of_frame; unit unwind-cross: made code
+    vdso                        test_every_kind_of_frame; unit unwind-cross: every instruction
+    roots: program, thread      test_every_kind_of_frame
+    fibers, stacks gone         test_every_kind_of_frame; test_faults_hotpath.py: stacks that are gone
+    10,000 deep                 test_ten_thousand_calls; unit unwind-cross: depth
+    longjmp                     test_every_kind_of_frame; test_faults_hotpath.py: out of hooks
+    exceptions                  test_every_kind_of_frame; unit unwind-cross: exceptions
+    tail calls, noreturn ends   test_every_kind_of_frame; unit unwind-cross: shapes
+    another library at a place  test_faults_hotpath.py: reloaded; unit unwind-cross: reload
+    no _dl_find_object          unit unwind-cross-plain
+
+And test_xcheck.py compares them all, and programs of many kinds, with libunwind.
+"""
+
+import collections
+import re
+
+
+def label(run, frame):
+    if frame["module"] is None:
+        return "made_code" if frame["offset"] is not None else "cut"
+    if frame["module"] != run.root["exe"]:
+        return "library"
+    return re.sub(r"\(.*\)|.*::", "", frame["function"])
+
+
+def shape(run, site):
+    """The stack as the program says it: libraries' frames in a row are one."""
+    labels = [label(run, frame) for frame in site["stack"]]
+    return tuple(x for x, before in zip(labels, ["", *labels])
+                 if (x, before) != ("library", "library"))
+
+
+def made(run):
+    """{stack: blocks}"""
+    found = collections.Counter()
+    for site in run.report.sites_of(run.root):
+        if site["stack"][0]["function"] == "made":
+            found[shape(run, site)] += site["allocations"]
+    return dict(found)
+
+
+def test_every_kind_of_frame(record):
+    run = record.run("frames")
+    expected = {tuple(frames): int(blocks) for _, blocks, *frames in run.said.lines}
+    assert len(expected) > 20
+    assert made(run) == expected
+    assert "cut_stacks" not in run.report.losses(run.root)
+
+
+def test_ten_thousand_calls(record):
+    """1,024 frames are kept: half from inside, half from outside, and the cut is marked."""
+    run = record.run("depth", 10000)
+    ((frames, blocks),) = made(run).items()
+    outer = ("main", "library", "_start")
+    libraries = len([f for f in run.report.sites[0]["stack"] if label(run, f) == "library"])
+    assert blocks == 1
+    assert frames == ("made", *["deeper"] * 511, "cut", *["deeper"] * (510 - libraries), *outer)
+    assert run.report.losses(run.root)["cut_stacks"] == 1
