@@ -4,6 +4,9 @@ A row's figure is met where it is at most its limit. The figures:
   added     cost added (with mallograph - native) as a part of what heaptrack adds
   slowdown  the whole command's wall time as a multiple of the native one
   growth    cost added with 4 threads as a multiple of what 1 thread adds
+  part      the whole command's wall time as a part of heaptrack's, with symbols as ours
+  milliseconds, seconds, megabytes, percent
+            as they are, of mallograph alone
 """
 
 # Row: ((figure, limit), ...)
@@ -15,6 +18,24 @@ BARS = {
     "pair-30-4-threads": (("growth", 1.1),),
     "alternate-100": (("added", 1 / 10),),
     "replace": (("added", 1 / 2),),
+    "jq": (("slowdown", 1.20),),
+    "python": (("slowdown", 1.20),),
+    "sqlite3": (("slowdown", 1.20),),
+    "cc1plus": (("slowdown", 1.45),),
+    "clang": (("slowdown", 1.45),),
+    "true": (("milliseconds", 100), ("part", 1 / 2)),
+    "profile-write": (("seconds", 3),),
+    "profile-end": (("seconds", 3),),
+    "profile-peak": (("seconds", 1), ("megabytes", 500)),
+    "profile-live": (("seconds", 1), ("megabytes", 500)),
+    "profile-tree": (("seconds", 1), ("megabytes", 500)),
+    "profile-tree-up": (("seconds", 1), ("megabytes", 500)),
+    "profile-json": (("seconds", 1), ("megabytes", 500)),
+    "profile-hist": (("seconds", 1), ("megabytes", 500)),
+    "profile-blocks": (("seconds", 1), ("megabytes", 500)),
+    "profile-info": (("seconds", 1), ("megabytes", 500)),
+    "profile-growth": (("percent", 5),),
+    "profile-growth-jq": (("percent", 5),),
 }
 
 
@@ -31,6 +52,11 @@ FIGURES = {
     "added": lambda medians: added(medians, "mallograph") / added(medians, "heaptrack"),
     "slowdown": lambda medians: medians["mallograph"][0] / medians["native"][0],
     "growth": growth,
+    "part": lambda medians: medians["mallograph"][0] / medians["heaptrack+symbols"][0],
+    "milliseconds": lambda medians: medians["mallograph"][0],
+    "seconds": lambda medians: medians["mallograph"][0],
+    "megabytes": lambda medians: medians["mallograph"][1],
+    "percent": lambda medians: medians["mallograph"][0],
 }
 
 

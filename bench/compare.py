@@ -15,10 +15,12 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import bars
 import peers
 import rows
+import run
 import table
 
 
@@ -57,19 +59,27 @@ def progress(text):
         print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
 
 
-def measure(row, build, kinds, turns):
+class Bench:
+    """What a row's runs are given."""
+
+    def __init__(self, build, directory):
+        self.build = build
+        self.directory = directory  # for inputs, gone when the bench ends
+
+
+def measure(row, bench, here, turns):
     """One row, as JSON has it."""
-    runs = {peer.name: [] for peer in kinds}
+    runs = {peer.name: [] for peer in here}
     failed = {}
     for turn in range(turns):
-        for peer in kinds:
-            if peer.name in failed:
+        for peer in here:
+            if peer.name in failed or (turn and type(peer) in row.once_only):
                 continue
             progress(f"{row.name} {turn + 1}/{turns} {peer.name}")
             try:
-                runs[peer.name].append(row.once(build, peer))
-            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-                failed[peer.name] = str(error)
+                runs[peer.name].append(row.once(bench, peer))
+            except run.Failed as reason:
+                failed[peer.name] = str(reason)
     progress("")
     runs = {name: list(each) for name, each in runs.items() if each and name not in failed}
     medians = {name: [statistics.median(column) for column in zip(*each)]
@@ -93,28 +103,33 @@ def options():
     return parser.parse_args()
 
 
+def heading(result):
+    where = result["machine"]
+    yield (f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, {where['libc']},"
+           f" load {where['load']:.1f}")
+    yield from result["versions"].values()
+    for name, reason in result["missing"].items():
+        yield f"without {name}: {reason}"
+
+
 def main():
     given = options()
-    result = {"format": "mallograph-bench", "version": 1, "machine": machine(),
-              "versions": versions(given.build), "rows": []}
     chosen = wanted(given.only)
     if not chosen:
         sys.exit(f"no row is called {given.only}: {', '.join(row.name for row in rows.ROWS)}")
     kinds = dict.fromkeys(kind for row in chosen for kind in row.kinds)
-    here, result["missing"] = peers.find(given.build, kinds)
-    where = result["machine"]
-    print(f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, {where['libc']},"
-          f" load {where['load']:.1f}")
-    print("\n".join(result["versions"].values()))
-    for name, reason in result["missing"].items():
-        print(f"without {name}: {reason}")
-    print(f"\n{table.head()}")
-    for row in chosen:
-        kinds = [peer for peer in here if type(peer) in row.kinds]
-        done = measure(row, given.build, kinds, given.runs or row.turns)
-        result["rows"].append(done)
-        print("\n".join(table.lines(done)), flush=True)
-    names = [peer.name for peer in here if type(peer) not in rows.HEAPTRACK]
+    here, missing = peers.find(given.build, kinds)
+    result = {"format": "mallograph-bench", "version": 1, "machine": machine(),
+              "versions": versions(given.build), "missing": missing, "rows": []}
+    print("\n".join([*heading(result), "", table.head()]), flush=True)
+    with tempfile.TemporaryDirectory(prefix="mallograph-bench.") as directory:
+        bench = Bench(given.build, pathlib.Path(directory))
+        for row in chosen:
+            its = [peer for peer in here if type(peer) in row.kinds]
+            done = measure(row, bench, its, given.runs or row.turns)
+            result["rows"].append(done)
+            print("\n".join(table.lines(done)), flush=True)
+    names = [peer.name for peer in here if type(peer) not in run.HEAPTRACK]
     if names:
         print("\n" + "\n".join(table.others(result["rows"], names)))
     result["machine"]["load_after"] = os.getloadavg()[0]

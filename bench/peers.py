@@ -140,8 +140,28 @@ class Bytehound(Native):
                          "MEMORY_PROFILER_LOG": "off"}
 
 
-ALWAYS = (Native, Mallograph)
-OTHERS = (Heaptrack, HeaptrackSymbols, Jemalloc, JemallocSampled, Tcmalloc, Memusage, Bytehound)
+class Memray(Native):
+    """Python alone, its frames only; tools/setup-memray installs it into the build directory."""
+
+    name = "memray"
+    options = ()
+
+    def __init__(self, build):
+        super().__init__(build)
+        self.python = build / "memray/bin/python"
+        done = subprocess.run([self.python, "-c", "import memray"], capture_output=True,
+                              check=False) if self.python.exists() else None
+        if not done or done.returncode != 0:
+            raise Missing("pip could not install it")
+
+    def wrap(self, command, scratch):
+        return [self.python, "-m", "memray", "run", "-q", *self.options, "-o", f"{scratch}/m",
+                *command[1:]], {}
+
+
+class MemrayNative(Memray):
+    name = "memray --native"
+    options = ("--native",)
 
 
 def find(build, kinds):
