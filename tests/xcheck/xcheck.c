@@ -142,8 +142,6 @@ static bool is_guess(struct xcheck *x, uint32_t parted)
 static enum xcheck_outcome compare(struct xcheck *x, uint32_t *parted)
 {
 	*parted = 0;
-	if (!atomic_load(gate_own(x->thread)))
-		return XCHECK_CHILD;
 	if (!is_same_stack(x))
 		return x->thread->agent->inert ? XCHECK_FULL : XCHECK_NODES;
 	if (!theirs_walk(x))
@@ -226,6 +224,10 @@ __attribute__((noinline)) uint32_t __wrap_unwind_stack(struct thread *t,
 
 	if (!tell_start())
 		return node;
+	if (!atomic_load(gate_own(t))) {
+		tell_add(&xcheck_file->outcome[XCHECK_CHILD], 1);
+		return node;
+	}
 	struct signals signals = signals_hold();
 	struct xcheck *x = signals.held ? xcheck_of(t) : NULL;
 
