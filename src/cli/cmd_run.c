@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -13,8 +14,17 @@
 #include "report/report.h"
 
 #define LEDGER_LEAST (64u << 10)
+#define DEPTH_LEAST  16u /* what agents keep in any case */
+#define DEPTH_MOST   32768u
 
-enum { OPTION_SUMMARY = 256, OPTION_MAX_LEDGER, OPTION_ALLOC_FN, OPTION_BLOCKS, OPTION_VERSION };
+enum {
+	OPTION_SUMMARY = 256,
+	OPTION_MAX_LEDGER,
+	OPTION_MAX_DEPTH,
+	OPTION_ALLOC_FN,
+	OPTION_BLOCKS,
+	OPTION_VERSION
+};
 
 static const struct cli_option options_table[] = {
 	{'o', "output", "FILE",
@@ -24,6 +34,8 @@ static const struct cli_option options_table[] = {
 	{OPTION_SUMMARY, "summary", "FILE", "write the summary to FILE, not standard error"},
 	{OPTION_MAX_LEDGER, "max-ledger", "SIZE",
 	 "stop recording where the ledger would grow beyond\nSIZE (a quarter of the free memory)"},
+	{OPTION_MAX_DEPTH, "max-depth", "N",
+	 "keep N frames of a stack, half of them from either end\n(1024)"},
 	{OPTION_ALLOC_FN, "alloc-fn", "PATTERN",
 	 "sites are not named after functions that match, as\nafter malloc (a shell pattern; "
 	 "again for more)"},
@@ -67,6 +79,18 @@ void cli_help_print(FILE *out)
 		     "  mallograph report              look at the newest profile here\n");
 }
 
+static struct error *parse_depth(const char *text, uint32_t *ret)
+{
+	char *end;
+	unsigned long depth = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || depth < DEPTH_LEAST || depth > DEPTH_MOST)
+		return error_create(ERROR_USAGE, "--max-depth is a number from %u to %u, not %s",
+				    DEPTH_LEAST, DEPTH_MOST, text);
+	*ret = (uint32_t)depth;
+	return NULL;
+}
+
 static struct error *take_option(const struct cli_option *option, const char *value,
 				 struct request *request)
 {
@@ -81,14 +105,16 @@ static struct error *take_option(const struct cli_option *option, const char *va
 		request->summary = value;
 		break;
 	case OPTION_MAX_LEDGER:
-		TRY(error_context(units_parse_size(value, &request->run.max_ledger),
+		TRY(error_context(units_parse_size(value, &request->run.limits.bytes),
 				  "--max-ledger"));
-		if (request->run.max_ledger < LEDGER_LEAST)
+		if (request->run.limits.bytes < LEDGER_LEAST)
 			return error_remedy(error_create(ERROR_USAGE,
 							 "--max-ledger %s would record nothing",
 							 value),
 					    "A ledger starts at %uK.", LEDGER_LEAST >> 10);
 		break;
+	case OPTION_MAX_DEPTH:
+		return parse_depth(value, &request->run.limits.depth);
 	case OPTION_ALLOC_FN:
 		return vector_push(&request->alloc_fns, value);
 	case OPTION_BLOCKS:

@@ -28,7 +28,7 @@ static struct rlimit raise_file_size(void)
 static struct error *prepare(const struct collect_run_options *options, struct collect_run *run)
 {
 	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
-	TRY(collect_session_create(run->pid, options->max_ledger, &run->session));
+	TRY(collect_session_create(run->pid, &options->limits, &run->session));
 	return collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots);
 }
 

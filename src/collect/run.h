@@ -23,8 +23,8 @@
 #include "collect/watch.h"
 
 struct collect_run_options {
-	const char *output;  /* a checked pattern; NULL = the default name */
-	uint64_t max_ledger; /* bytes; 0 = the default */
+	const char *output; /* a checked pattern; NULL = the default name */
+	struct collect_session_limits limits;
 	char *const *argv;
 	struct collect_finish_options finish; /* of a profile; its snapshots are the run's own */
 };

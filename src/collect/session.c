@@ -84,7 +84,7 @@ static struct error *write_all(int fd, const void *data, size_t bytes, off_t off
 	return error_create_system(n < 0 ? errno : ENOSPC, NULL, "cannot write the session file");
 }
 
-static struct error *write_head(struct collect_session *session)
+static struct error *write_head(struct collect_session *session, uint32_t max_depth)
 {
 	uint8_t pages[MGL_HEAD_BYTES] = {0};
 	struct mgl_session head = {
@@ -102,6 +102,7 @@ static struct error *write_head(struct collect_session *session)
 	struct mgl_control control = {
 		.version = 1,
 		.max_bytes = session->max_bytes,
+		.max_depth = max_depth,
 		.sample_period = 1,
 	};
 
@@ -139,7 +140,8 @@ static struct error *name_file(struct collect_session *session, pid_t root)
 	return NULL;
 }
 
-static struct error *create_in(unsigned index, pid_t root, uint64_t max_bytes,
+static struct error *create_in(unsigned index, pid_t root,
+			       const struct collect_session_limits *limits,
 			       struct collect_session *session)
 {
 	TRY(collect_place_open(index, &session->place));
@@ -150,20 +152,22 @@ static struct error *create_in(unsigned index, pid_t root, uint64_t max_bytes,
 	if (flock(session->fd, LOCK_EX | LOCK_NB) != 0)
 		return error_create_system(errno, session->place.path,
 					   "cannot lock the session file");
-	session->max_bytes = max_bytes ? max_bytes : collect_limits_default(session->place.fd);
+	session->max_bytes =
+		limits->bytes ? limits->bytes : collect_limits_default(session->place.fd);
 	session->taken_units = session->populated_units = 1;
 	TRY(size_file(session));
-	TRY(write_head(session));
+	TRY(write_head(session, limits->depth));
 	return name_file(session, root);
 }
 
-struct error *collect_session_create(pid_t root, uint64_t max_bytes, struct collect_session *ret)
+struct error *collect_session_create(pid_t root, const struct collect_session_limits *limits,
+				     struct collect_session *ret)
 {
 	struct error *error = NULL;
 
 	for (unsigned i = 0; i < COLLECT_PLACES; i++) {
 		struct collect_session session = COLLECT_SESSION_CLOSED;
-		struct error *failure = create_in(i, root, max_bytes, &session);
+		struct error *failure = create_in(i, root, limits, &session);
 
 		if (!failure) {
 			error_free(error);

@@ -37,8 +37,14 @@ struct collect_session {
 		.fd = -1, .place = COLLECT_PLACE_CLOSED \
 	}
 
-/* For the process root, which has not begun to record. max_bytes 0 = the default. */
-struct error *collect_session_create(pid_t root, uint64_t max_bytes,
+/* Of what is recorded; 0 = the default. */
+struct collect_session_limits {
+	uint64_t bytes; /* of all ledgers */
+	uint32_t depth; /* frames of a stack */
+};
+
+/* For the process root, which has not begun to record. */
+struct error *collect_session_create(pid_t root, const struct collect_session_limits *limits,
 				     struct collect_session *ret) ERROR_MUST_CHECK;
 /* Refuses where the kernel lacks what agents need (Linux 5.14). */
 struct error *collect_session_check_kernel(void) ERROR_MUST_CHECK;

@@ -60,6 +60,8 @@ def test_words_of_commands_to_come_are_reserved(run, tmp_path, word):
     (["--nonsense", "true"], "--nonsense"), (["-qx", "true"], "-x"), (["-o"], "-o needs FILE"),
     (["--quiet=1", "true"], "--quiet takes no value"), (["-q"], "which program"),
     (["--max-ledger", "many", "true"], "--max-ledger"), (["--max-ledger=63K", "true"], "--max-ledger 63K"),
+    (["--max-depth", "15", "true"], "--max-depth"), (["--max-depth=many", "true"], "--max-depth"),
+    (["--max-depth=40000", "true"], "16 to 32768"),
     (["report", "--sites", "few"], "few"), (["report", "a", "b"], "b"),
     (["report", "-p", "1", "a"], "not both"), (["report", "-p", "x"], "x"),
     (["env", "word"], "word"), (["env", "--output="], "--output"), (["recover", "-o", "%q"], "%q"),

@@ -23,6 +23,8 @@ And test_xcheck.py compares them all, and programs of many kinds, with libunwind
 import collections
 import re
 
+import pytest
+
 
 def label(run, frame):
     if frame["module"] is None:
@@ -56,12 +58,16 @@ def test_every_kind_of_frame(record):
     assert "cut_stacks" not in run.report.losses(run.root)
 
 
-def test_ten_thousand_calls(record):
-    """1,024 frames are kept: half from inside, half from outside, and the cut is marked."""
-    run = record.run("depth", 10000)
+@pytest.mark.parametrize("kept, options", [
+    (1024, []), (16, ["--max-depth", "16"]), (9000, ["--max-depth=9000"]),
+])
+def test_ten_thousand_calls(record, kept, options):
+    """Half of the frames kept are from inside, half from outside, and the cut is marked."""
+    run = record.run("depth", 10000, options=options)
     ((frames, blocks),) = made(run).items()
     outer = ("main", "library", "_start")
     libraries = len([f for f in run.report.sites[0]["stack"] if label(run, f) == "library"])
     assert blocks == 1
-    assert frames == ("made", *["deeper"] * 511, "cut", *["deeper"] * (510 - libraries), *outer)
+    deeper = ["deeper"] * (kept // 2)
+    assert frames == ("made", *deeper[1:], "cut", *deeper[libraries + 2:], *outer)
     assert run.report.losses(run.root)["cut_stacks"] == 1
