@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/image.h"
+#include "agent/module.h"
 
 /* Modules opened together that are searched; the rest is reached in list order. */
 #define SCOPE_MAX  32u
@@ -114,7 +115,9 @@ static void enqueue_needed(struct queue *q, const struct link_map *map)
 bool scope_find(const char *text, uintptr_t pc, struct scope_definition *ret)
 {
 	struct image_name name = image_name(text);
-	const struct link_map *caller = image_of(pc);
+	struct object object;
+	const struct link_map *caller =
+		object_find(pc, &object) ? (const struct link_map *)object.map : NULL;
 	struct queue q = {.count = 0};
 	uint32_t n = 0;
 

@@ -15,7 +15,7 @@
     exceptions                  test_every_kind_of_frame; unit unwind-cross: exceptions
     tail calls, noreturn ends   test_every_kind_of_frame; unit unwind-cross: shapes
     another library at a place  test_faults_hotpath.py: reloaded; unit unwind-cross: reload
-    no _dl_find_object          unit unwind-cross-plain
+    no _dl_find_object          test_plain.py; unit unwind-cross-plain
 
 And test_xcheck.py compares them all, and programs of many kinds, with libunwind.
 """
