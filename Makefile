@@ -20,8 +20,8 @@ help:
 	@echo 'make lint                 format, static analysis, spelling'
 	@echo 'make asan, make tsan      the tests with a sanitized tool'
 	@echo 'make bench                what recording costs, beside other heap profilers'
-	@echo 'make bench ONLY=pair RUNS=9'
-	@echo '                          only the rows of that name, in nine turns'
+	@echo 'make bench ONLY=pair RUNS=9 PEERS=heaptrack'
+	@echo '                          a part of it'
 	@echo 'make xcheck               every stack of many programs against libunwind (minutes)'
 	@echo 'make fuzz                 hostile ledgers for the reader, for SECONDS=60'
 	@echo 'make install              PREFIX=/usr/local DESTDIR='
@@ -74,7 +74,9 @@ tsan:
 
 bench: tests
 	@tools/setup bench
-	@python3 bench/compare.py $(BUILD) $(if $(ONLY),--only '$(ONLY)') $(if $(RUNS),--runs $(RUNS))
+	@tools/setup-memray $(BUILD)
+	@python3 bench/compare.py $(BUILD) $(if $(ONLY),--only '$(ONLY)') $(if $(RUNS),--runs $(RUNS)) \
+		$(if $(PEERS),--peers '$(PEERS)')
 
 xcheck: tests
 	@tools/setup xcheck

@@ -52,7 +52,7 @@ FIGURES = {
     "added": lambda medians: added(medians, "mallograph") / added(medians, "heaptrack"),
     "slowdown": lambda medians: medians["mallograph"][0] / medians["native"][0],
     "growth": growth,
-    "part": lambda medians: medians["mallograph"][0] / medians["heaptrack+symbols"][0],
+    "part": lambda medians: medians["mallograph"][0] / medians["ht+symbols"][0],
     "milliseconds": lambda medians: medians["mallograph"][0],
     "seconds": lambda medians: medians["mallograph"][0],
     "megabytes": lambda medians: medians["mallograph"][1],

@@ -1,4 +1,4 @@
-"""mallograph beside its peers: compare.py BUILD [--only PATTERN] [--runs N] [--json FILE]
+"""mallograph beside its peers: compare.py BUILD [OPTION...], --help has them.
 
 Every row is run in turns, native and each peer once a turn, so that what the machine does
 meanwhile meets all of them; the median of the turns counts. A row is a class of rows.py,
@@ -84,21 +84,21 @@ def measure(row, bench, here, turns):
     runs = {name: list(each) for name, each in runs.items() if each and name not in failed}
     medians = {name: [statistics.median(column) for column in zip(*each)]
                for name, each in runs.items()}
-    return {"name": row.name, "title": row.title, "unit": row.unit, "runs": runs,
+    return {"name": row.name, "title": row.title, "unit": row.unit, "columns": row.columns, "runs": runs,
             "medians": medians, "failed": failed, "verdicts": bars.judge(row.name, medians)}
 
 
-def wanted(pattern):
-    patterns = pattern.split(",")
-    return [row for row in rows.ROWS
-            if any(fnmatch.fnmatch(row.name, part) or part in row.name for part in patterns)]
+def matches(name, patterns):
+    """A shell's patterns, of which a part of the name is enough, with commas between."""
+    return any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in patterns.split(","))
 
 
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=lambda path: pathlib.Path(path).resolve())
-    parser.add_argument("--only", default="*", help="names of rows, * and , as a shell has them")
+    parser.add_argument("--only", default="*", help="a part of the names of rows, or several: pair,jq")
     parser.add_argument("--runs", type=int, default=0, help="turns (each row's own number)")
+    parser.add_argument("--peers", default="*", help="which, native and mallograph apart")
     parser.add_argument("--json", type=pathlib.Path, help="the figures (BUILD/bench.json)")
     return parser.parse_args()
 
@@ -114,11 +114,12 @@ def heading(result):
 
 def main():
     given = options()
-    chosen = wanted(given.only)
+    chosen = [row for row in rows.ROWS if matches(row.name, given.only)]
     if not chosen:
         sys.exit(f"no row is called {given.only}: {', '.join(row.name for row in rows.ROWS)}")
     kinds = dict.fromkeys(kind for row in chosen for kind in row.kinds)
-    here, missing = peers.find(given.build, kinds)
+    here, missing = peers.find(given.build, [
+        kind for kind in kinds if kind in peers.ALWAYS or matches(kind.name, given.peers)])
     result = {"format": "mallograph-bench", "version": 1, "machine": machine(),
               "versions": versions(given.build), "missing": missing, "rows": []}
     print("\n".join([*heading(result), "", table.head()]), flush=True)

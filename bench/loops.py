@@ -2,6 +2,7 @@
 
 import re
 
+import measure
 import peers
 from run import HEAPTRACK, execute
 
@@ -12,7 +13,7 @@ EXACT = (*HEAPTRACK, peers.Jemalloc, peers.JemallocSampled, peers.Tcmalloc, peer
 class Loop:
     """bench/loops: nanoseconds a pair, by the wall clock or of the process's CPU time."""
 
-    unit = "ns"
+    unit, columns = "ns", ("ns a pair",)
     turns = 5
     once_only = ()
     kinds = EXACT
@@ -35,6 +36,7 @@ class Loop:
 class Growth(Loop):
     """The same with one thread is measured in the same turn."""
 
+    columns = ("ns a pair", "ns with 1 thread")
     kinds = HEAPTRACK
 
     def once(self, bench, peer):
@@ -43,7 +45,24 @@ class Growth(Loop):
                      for arguments in (self.arguments, (work, depth, 1)))
 
 
+class Instructions:
+    """What a pair executes: the same on every machine, and in every turn."""
+
+    unit, columns = "instr", ("instructions a pair",)
+    turns, once_only = 1, ()
+    kinds = (peers.Native, peers.Mallograph)
+
+    def __init__(self, depth):
+        self.depth = depth
+        self.name, self.title = f"instructions-{depth}", f"instructions, depth {depth}"
+
+    def once(self, bench, peer):
+        recorded = type(peer) is peers.Mallograph
+        return (measure.instructions(bench.build, self.depth)[recorded],)
+
+
 ROWS = (
+    *(Instructions(depth) for depth in (5, 30, 100)),
     Loop("pair-5", "pair, depth 5", ("pair", 5, 1)),
     Loop("pair-30", "pair, depth 30", ("pair", 30, 1)),
     Loop("pair-100", "pair, depth 100", ("pair", 100, 1)),

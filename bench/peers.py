@@ -69,7 +69,7 @@ class Heaptrack(Native):
 class HeaptrackSymbols(Heaptrack):
     """As people call it: addresses become functions and lines while the program runs."""
 
-    name = "heaptrack+symbols"
+    name = "ht+symbols"
     options = ()
 
 
@@ -96,7 +96,7 @@ class Jemalloc(Native):
 
 
 class JemallocSampled(Jemalloc):
-    name = "jemalloc-sampled"
+    name = "jemalloc-512K"
     configuration = "lg_prof_sample:19"
 
 
@@ -160,8 +160,11 @@ class Memray(Native):
 
 
 class MemrayNative(Memray):
-    name = "memray --native"
+    name = "memray-nat."
     options = ("--native",)
+
+
+ALWAYS = (Native, Mallograph)
 
 
 def find(build, kinds):

@@ -12,7 +12,7 @@ SITES, BLOCKS = 100_000, 1_000_000
 class Start:
     """A program that takes no time, end to end."""
 
-    unit = "ms"
+    unit, columns = "ms", ("ms",)
     turns, once_only = 11, ()
     kinds = (*HEAPTRACK, peers.HeaptrackSymbols)
 
@@ -27,6 +27,7 @@ class Start:
 class Own:
     """mallograph alone, in absolute figures."""
 
+    unit, columns = "s", ("s",)
     turns, once_only = 5, ()
     kinds = (peers.Mallograph,)
 
@@ -48,7 +49,7 @@ def large_write(bench):
 class Write(Own):
     """The store alone, at every limit of a profile."""
 
-    name, title, unit = "profile-write", "100,000 sites stored", "s"
+    name, title = "profile-write", "100,000 sites stored"
 
     def once(self, bench, peer):
         return (large_write(bench)[1],)
@@ -57,7 +58,7 @@ class Write(Own):
 class End(Own):
     """From the end of a program with as many sites and blocks to the end of the command."""
 
-    name, title, unit = "profile-end", "100,000 sites, end to end", "s"
+    name, title = "profile-end", "100,000 sites, end to end"
     turns = 3
 
     def once(self, bench, peer):
@@ -75,7 +76,7 @@ class End(Own):
 class Report(Own):
     """A view of the stored profile: seconds, megabytes."""
 
-    unit = "s"
+    columns = ("s", "MB resident")
 
     def __init__(self, name, *command):
         self.name, self.title = f"profile-{name}", " ".join(command)
@@ -92,7 +93,8 @@ class Report(Own):
 class Growth(Own):
     """Profiles of 10^5 and 10^7 allocations at the same sites: how much larger, %."""
 
-    name, title, unit = "profile-growth", "10^7 for 10^5, 1,000 sites", "%"
+    name, title = "profile-growth", "10^7 for 10^5, 1,000 sites"
+    unit, columns = "%", ("%", "bytes after 10^5", "bytes after 10^7")
     turns = 1
 
     def command(self, bench, allocations):

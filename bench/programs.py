@@ -48,7 +48,7 @@ def found(name):
 
 
 class Program:
-    unit = "s"
+    unit, columns = "s", ("s", "s of CPU, all processes")
     turns = 5
     # What takes minutes is run in the first turn alone.
     once_only = (peers.HeaptrackSymbols, peers.Tcmalloc)

@@ -23,22 +23,27 @@ def head():
             f" {'figure':>7} {'at most':>7}")
 
 
-def added(row, name):
+def added(row, name, column=0):
     medians = row["medians"]
     if name not in medians:
         return "-"
     if "native" not in medians:
-        return number(medians[name][0])
-    more = medians[name][0] - medians["native"][0]
+        return number(medians[name][column])
+    more = medians[name][column] - medians["native"][column]
     return f"{'+' if more >= 0 else ''}{number(more)}"
 
 
+def measured(row, title, column=0):
+    """What a line begins with: native as it is, what the others add to it."""
+    native = row["medians"].get("native")
+    shown = f"{number(native[column])} {row['unit']}" if native else "-"
+    return (f"{title[:28]:28} {shown:>9} {added(row, 'mallograph', column):>10}"
+            f" {added(row, 'heaptrack', column):>9}")
+
+
 def lines(row):
-    """A row's lines: one a bar, and one for a row without."""
-    medians = row["medians"]
-    native = f"{number(medians['native'][0])} {row['unit']}" if "native" in medians else "-"
-    start = (f"{row['title'][:28]:28} {native:>9} {added(row, 'mallograph'):>10}"
-             f" {added(row, 'heaptrack'):>9}")
+    """A row's lines: one a bar, or one without; the CPU time of what has that too."""
+    start = measured(row, row["title"])
     if not row["verdicts"]:
         yield start
     for verdict in row["verdicts"]:
@@ -47,6 +52,16 @@ def lines(row):
         yield (f"{start} {ratio(verdict['value'], figure):>7} {ratio(verdict['limit'], figure):>7}"
                f" {word}")
         start = " " * len(start)
+    if any("CPU" in column for column in row["columns"]) and "native" in row["medians"]:
+        yield measured(row, "  CPU, all its processes", 1) + f" {cpu_ratio(row['medians']):>7}"
+    for name, reason in row["failed"].items():
+        yield f"  {name}: {reason}"[:80]
+
+
+def cpu_ratio(medians):
+    if "mallograph" not in medians:
+        return "-"
+    return ratio(medians["mallograph"][1] / medians["native"][1], "slowdown")
 
 
 def others(rows, names):
