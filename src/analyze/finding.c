@@ -1,6 +1,7 @@
 #include "analyze/finding.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/stacks.h"
 
@@ -10,6 +11,7 @@ struct below {
 	uint64_t titled_bytes; /* of sites called so */
 	double distance;       /* from the allocation, in frames, times bytes */
 	uint32_t seen;         /* the last site whose stack had it, + 1 */
+	enum { NOT_ASKED, TELLS, TELLS_NOTHING } tells;
 };
 
 static void add_site(const struct analyze_model *model, const struct analyze_site *site,
@@ -32,10 +34,15 @@ static void add_site(const struct analyze_model *model, const struct analyze_sit
 	sums[analyze_site_title(model, site)].titled_bytes += bytes;
 }
 
-static bool tells(const struct analyze_model *model, uint32_t name)
+static bool tells(const struct analyze_model *model, struct below *sums, uint32_t name)
 {
-	return model->names[name].function && !analyze_name_is_root(model, name) &&
-	       !analyze_name_is_wrapper(model, name);
+	if (sums[name].tells == NOT_ASKED)
+		sums[name].tells = model->names[name].function &&
+						   !analyze_name_is_root(model, name) &&
+						   !analyze_name_is_wrapper(model, name)
+					   ? TELLS
+					   : TELLS_NOTHING;
+	return sums[name].tells == TELLS;
 }
 
 static bool is_narrower(const struct below *a, const struct below *b)
@@ -45,15 +52,135 @@ static bool is_narrower(const struct below *a, const struct below *b)
 	return a->distance < b->distance;
 }
 
-static uint32_t find(const struct analyze_model *model, const struct below *sums, uint64_t least)
+static uint32_t find(const struct analyze_model *model, struct below *sums, uint64_t least)
 {
 	uint32_t found = 0;
 
 	for (uint32_t i = 1; i < model->name_count; i++)
-		if (sums[i].peak_bytes >= least && tells(model, i) &&
+		if (sums[i].peak_bytes >= least && tells(model, sums, i) &&
 		    (found == 0 || is_narrower(&sums[i], &sums[found])))
 			found = i;
 	return found;
+}
+
+static struct analyze_share share_of(const struct below *sums, uint32_t name)
+{
+	uint64_t bytes = sums[name].peak_bytes;
+
+	return (struct analyze_share){
+		.name = name,
+		.peak_bytes = bytes,
+		.is_title = name && sums[name].titled_bytes >= bytes - bytes / 5,
+	};
+}
+
+static void find_most(const struct analyze_model *model, struct below *sums, uint64_t peak,
+		      struct analyze_finding *ret)
+{
+	struct analyze_share most = share_of(sums, find(model, sums, peak - peak / 5));
+	struct analyze_share half = share_of(sums, find(model, sums, peak - peak / 2));
+
+	if (most.name == 0 || half.peak_bytes >= most.peak_bytes - most.peak_bytes / 5)
+		ret->most = half;
+	else
+		ret->most = most;
+	if (half.name != ret->most.name)
+		ret->narrower = half;
+}
+
+/* Of a stack that ends in a frame: whether a function is on it, and what that called first that
+ * tells anything. */
+struct path {
+	bool has_function;
+	uint32_t called; /* 0 = nothing */
+};
+
+/* Of every frame; parents come before. */
+static void follow(const struct analyze_model *model, struct below *sums, uint32_t function,
+		   struct path *paths)
+{
+	for (uint32_t i = 1; i < model->frame_count; i++) {
+		const struct analyze_place *place = &model->places[model->frames[i].place];
+		struct path path = paths[model->frames[i].parent];
+
+		for (uint32_t line = place->line_count; line--;) {
+			uint32_t name = model->lines[place->first_line + line].name;
+
+			if (name == function)
+				path = (struct path){.has_function = true};
+			else if (path.has_function && !path.called && tells(model, sums, name))
+				path.called = name;
+		}
+		paths[i] = path;
+	}
+}
+
+static struct error *find_branches(const struct analyze_model *model, struct below *sums,
+				   uint32_t process, uint64_t peak, struct analyze_finding *ret)
+{
+	const struct analyze_share *last = ret->narrower.name ? &ret->narrower : &ret->most;
+	CLEANUP_FREE uint64_t *bytes = calloc(model->name_count, sizeof(*bytes));
+	CLEANUP_FREE struct path *paths = calloc(model->frame_count, sizeof(*paths));
+
+	if (!bytes || !paths)
+		return error_no_memory();
+	if (last->is_title)
+		return NULL;
+	follow(model, sums, last->name, paths);
+	for (uint32_t i = 0; i < model->site_count; i++) {
+		const struct analyze_site *site = &model->sites[i];
+		uint32_t called = paths[site->frame].called;
+
+		if (site->process == process && called != analyze_site_title(model, site))
+			bytes[called] += site->counts.peak_bytes;
+	}
+	while (ret->branch_count < ANALYZE_BRANCHES) {
+		uint32_t largest = 0;
+
+		bytes[0] = 0;
+		for (uint32_t i = 1; i < model->name_count; i++)
+			largest = bytes[i] > bytes[largest] ? i : largest;
+		/* One that has nearly all is no branch. */
+		if (largest == 0 || bytes[largest] < peak / 10 ||
+		    bytes[largest] >= last->peak_bytes - last->peak_bytes / 5)
+			break;
+		ret->branches[ret->branch_count++] =
+			(struct analyze_share){.name = largest, .peak_bytes = bytes[largest]};
+		bytes[largest] = 0;
+	}
+	return NULL;
+}
+
+static bool is_program(const struct analyze_model *model, uint32_t process, uint32_t module)
+{
+	const struct analyze_text *path = &model->modules[module].path;
+	const struct analyze_text *exe = &model->processes[process].exe;
+
+	return path->length == exe->length && path->bytes &&
+	       memcmp(path->bytes, exe->bytes, exe->length) == 0;
+}
+
+static struct error *find_module(const struct analyze_model *model, uint32_t process, uint64_t peak,
+				 struct analyze_finding *ret)
+{
+	CLEANUP_FREE uint64_t *bytes = calloc(model->module_count, sizeof(*bytes));
+
+	if (!bytes)
+		return error_no_memory();
+	for (uint32_t i = 0; i < model->site_count; i++) {
+		const struct analyze_site *site = &model->sites[i];
+		uint32_t module = model->names[analyze_site_title(model, site)].module;
+
+		if (site->process == process)
+			bytes[module] += site->counts.peak_bytes;
+	}
+	for (uint32_t i = 1; i < model->module_count; i++)
+		if (bytes[i] >= peak - peak / 5 && model->modules[i].is_file &&
+		    !is_program(model, process, i)) {
+			ret->module = i;
+			ret->module_bytes = bytes[i];
+		}
+	return NULL;
 }
 
 struct error *analyze_finding_make(const struct analyze_model *model, uint32_t process,
@@ -65,19 +192,15 @@ struct error *analyze_finding_make(const struct analyze_model *model, uint32_t p
 	*ret = (struct analyze_finding){0};
 	if (!sums)
 		return error_no_memory();
+	if (peak == 0)
+		return NULL;
 	for (uint32_t i = 0; i < model->site_count; i++)
 		if (model->sites[i].process == process && model->sites[i].counts.peak_bytes)
 			add_site(model, &model->sites[i], i + 1, sums);
-	if (peak == 0)
-		return NULL;
-	uint64_t most = peak - peak / 5;
-
-	ret->name = find(model, sums, most);
-	if (ret->name == 0)
-		ret->name = find(model, sums, peak - peak / 2);
-	ret->peak_bytes = sums[ret->name].peak_bytes;
-	ret->is_title = sums[ret->name].titled_bytes >= ret->peak_bytes - ret->peak_bytes / 5;
-	return NULL;
+	find_most(model, sums, peak, ret);
+	if (ret->most.name == 0)
+		return find_module(model, process, peak, ret);
+	return find_branches(model, sums, process, peak, ret);
 }
 
 /* --- symbols ------------------------------------------------------------------------ */

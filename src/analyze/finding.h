@@ -9,13 +9,29 @@
 
 #include "analyze/model.h"
 
-/* The narrowest function that has a name, tells something (not main), and below which most
- * of the process's peak was allocated: four fifths, or where no function has that much,
- * half. */
-struct analyze_finding {
+#define ANALYZE_BRANCHES 3u
+
+struct analyze_share {
 	uint32_t name; /* 0 = there is none */
 	uint64_t peak_bytes;
 	bool is_title; /* allocated by itself, not by what it calls */
+};
+
+/*
+ * Functions that have a name and tell something (not main), and below which most of the
+ * process's peak was allocated. most: the narrowest with four fifths of it or, where none
+ * has that much, half. narrower: of an event loop one would rather know what it did; the
+ * narrowest with half, where that is another one with much less. branches: what the last of
+ * these called, a tenth of the peak each at least, the largest first; not what allocated by
+ * itself, which the table of sites has.
+ */
+struct analyze_finding {
+	struct analyze_share most, narrower;
+	struct analyze_share branches[ANALYZE_BRANCHES];
+	size_t branch_count;
+	/* Where there is no such function: the library whose sites have four fifths. */
+	uint32_t module;
+	uint64_t module_bytes;
 };
 
 struct error *analyze_finding_make(const struct analyze_model *model, uint32_t process,

@@ -11,7 +11,105 @@ struct grouping {
 	const struct analyze_model *model;
 	VECTOR(struct analyze_group) list;
 	struct map_index index;
+	/* Functions are shown without parameters, and closures as what they are in: names that
+	 * then read the same are one. */
+	uint32_t *first; /* by name: the first met that reads so; 0 = not asked yet */
+	VECTOR(uint32_t) readings;
+	struct map_index by_reading;
 };
+
+struct reading {
+	const struct grouping *grouping;
+	uint32_t module;
+	struct strbuf text;
+};
+
+static bool same_reading(void *context, uint32_t position)
+{
+	const struct reading *is = context;
+	const struct analyze_model *model = is->grouping->model;
+	uint32_t name = is->grouping->readings.items[position];
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	if (model->names[name].module != is->module)
+		return false;
+	analyze_name_plain(model, name, &text);
+	return !text.failed && text.length == is->text.length &&
+	       memcmp(text.text, is->text.text, text.length) == 0;
+}
+
+static struct error *read_name(struct grouping *grouping, struct reading *reading, uint32_t name)
+{
+	analyze_name_plain(grouping->model, name, &reading->text);
+	TRY(strbuf_result(&reading->text));
+	uint64_t hash = map_hash(map_hash_bytes(reading->text.text, reading->text.length) ^
+				 reading->module);
+	uint32_t at = map_index_find(&grouping->by_reading, hash, same_reading, reading);
+
+	if (at == MAP_NONE) {
+		at = (uint32_t)grouping->readings.count;
+		TRY(vector_push(&grouping->readings, name));
+		TRY(map_index_add(&grouping->by_reading, hash, at));
+	}
+	grouping->first[name] = grouping->readings.items[at];
+	return NULL;
+}
+
+static struct error *first_of(struct grouping *grouping, uint32_t *name)
+{
+	const struct analyze_name *is = &grouping->model->names[*name];
+
+	if (is->function == 0)
+		return NULL;
+	if (grouping->first[*name] == 0) {
+		struct reading reading = {.grouping = grouping, .module = is->module};
+		struct error *error = read_name(grouping, &reading, *name);
+
+		strbuf_free(&reading.text);
+		if (error)
+			return error;
+	}
+	*name = grouping->first[*name];
+	return NULL;
+}
+
+/* Beyond it there is nothing but what begins every program. */
+static bool is_outermost(const struct analyze_model *model, uint32_t name)
+{
+	const struct analyze_name *is = &model->names[name];
+
+	return model->modules[is->module].is_runtime && is->function &&
+	       strncmp(model->texts[is->function].bytes, "__libc_start", 12) == 0;
+}
+
+/* Who called a site's title: the nearest function outside wrappers that has a name and reads
+ * otherwise, else the nearest place; 0 = nobody. */
+static struct error *caller_of(struct grouping *grouping, const struct analyze_site *site,
+			       uint32_t title, uint32_t *ret)
+{
+	const struct analyze_model *model = grouping->model;
+	struct analyze_walk walk = analyze_walk_after(model, site->title_frame, site->title_line);
+
+	*ret = 0;
+	if (site->title_frame == 0)
+		return NULL;
+	while (analyze_walk_next(&walk)) {
+		uint32_t name = model->lines[walk.line].name;
+
+		if (is_outermost(model, name))
+			break;
+		if (name == 0 || analyze_name_is_wrapper(model, name))
+			continue;
+		TRY(first_of(grouping, &name));
+		/* Recursion is no caller. */
+		if (name == title || (model->names[name].function == 0 && *ret))
+			continue;
+		*ret = name;
+		if (model->names[name].function)
+			break;
+	}
+	return NULL;
+}
 
 struct group_key {
 	const struct grouping *grouping;
@@ -33,8 +131,10 @@ static struct error *add_site(struct grouping *grouping, const struct analyze_si
 	struct group_key key = {
 		.grouping = grouping,
 		.title = analyze_site_title(grouping->model, site),
-		.caller = analyze_site_caller(grouping->model, site),
 	};
+
+	TRY(first_of(grouping, &key.title));
+	TRY(caller_of(grouping, site, key.title, &key.caller));
 	uint64_t hash = map_hash((uint64_t)key.title << 32 | key.caller);
 	uint32_t at = map_index_find(&grouping->index, hash, same_group, &key);
 
@@ -163,14 +263,21 @@ static struct error *add_sites(struct grouping *grouping, uint32_t process, uint
 struct error *analyze_groups_make(const struct analyze_model *model, uint32_t process,
 				  enum analyze_order order, struct analyze_groups *ret)
 {
-	struct grouping grouping = {.model = model};
+	struct grouping grouping = {
+		.model = model,
+		.first = calloc(model->name_count, sizeof(uint32_t)),
+	};
 	struct error *error;
 
 	*ret = (struct analyze_groups){.by_site = calloc(model->site_count + 1, sizeof(uint32_t))};
-	error = ret->by_site ? add_sites(&grouping, process, ret->by_site) : error_no_memory();
+	error = ret->by_site && grouping.first ? add_sites(&grouping, process, ret->by_site)
+					       : error_no_memory();
 	ret->items = grouping.list.items;
 	ret->count = grouping.list.count;
 	map_index_free(&grouping.index);
+	map_index_free(&grouping.by_reading);
+	vector_free(&grouping.readings);
+	free(grouping.first);
 	if (!error)
 		error = analyze_groups_sort(model, ret, order);
 	if (error)

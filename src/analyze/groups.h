@@ -1,5 +1,6 @@
 /*
- * A process's sites merged by what they are called: one line of a table each.
+ * A process's sites merged by what they and their callers are called in text: one line of a
+ * table each.
  *
  * Owner: the caller, by analyze_groups_free(). Errors: no memory.
  */

@@ -1,6 +1,5 @@
 #include "analyze/stacks.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 #include "symbols/title.h"
@@ -60,6 +59,14 @@ bool analyze_name_is_wrapper(const struct analyze_model *model, uint32_t name)
 	return *known == WRAPPER;
 }
 
+/* pattern: a name, or the beginning of names and a star. */
+static bool matches(const char *pattern, const char *name)
+{
+	size_t length = strcspn(pattern, "*");
+
+	return strncmp(pattern, name, length) == 0 && (pattern[length] || !name[length]);
+}
+
 bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
 {
 	static const char *const roots[] = {
@@ -75,14 +82,27 @@ bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
 		"pyrun_*",
 		"run_mod",
 		"run_eval_code_obj",
-		"PyEval_EvalCode*",
-		"_PyEval_Vector",
-		"_PyEval_EvalFrameDefault*",
+		"PyEval_*",
+		"_PyEval_*",
+		"_PyFunction_Vectorcall*",
+		"PyObject_Call*",
+		"_PyObject_Call*",
+		"_PyObject_FastCall*",
+		"PyObject_Vectorcall*",
+		"_PyObject_Vectorcall*",
+		"_PyObject_MakeTpCall*",
+		"_PyVectorcall_Call*",
+		"PyVectorcall_Call*",
+		"object_vacall*",
+		"method_vectorcall*",
+		"cfunction_*",
+		"do_call_core*",
+		"builtin___import__*",
+		"builtin_exec*",
 		/* Go's, and Rust's. */
 		"main.main",
 		"runtime.main",
 		"runtime.goexit*",
-		"runtime.asmcgocall*",
 		"runtime.rt0_go*",
 		"runtime.mstart*",
 		"lang_start*",
@@ -95,7 +115,7 @@ bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
 	if (!is->function)
 		return false;
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
-		if (fnmatch(roots[i], model->texts[is->function].bytes, 0) == 0)
+		if (matches(roots[i], model->texts[is->function].bytes))
 			return true;
 	return false;
 }
@@ -116,27 +136,6 @@ void analyze_name_plain(const struct analyze_model *model, uint32_t name, struct
 uint32_t analyze_site_title(const struct analyze_model *model, const struct analyze_site *site)
 {
 	return model->lines[site->title_line].name;
-}
-
-uint32_t analyze_site_caller(const struct analyze_model *model, const struct analyze_site *site)
-{
-	struct analyze_walk walk = analyze_walk_after(model, site->title_frame, site->title_line);
-	uint32_t title = analyze_site_title(model, site);
-	uint32_t nearest = 0;
-
-	if (site->title_frame == 0)
-		return 0;
-	while (analyze_walk_next(&walk)) {
-		uint32_t name = model->lines[walk.line].name;
-
-		/* Recursion, and frames that are missing, are no callers. */
-		if (name == title || name == 0)
-			continue;
-		nearest = nearest ? nearest : name;
-		if (model->names[name].function && !analyze_name_is_wrapper(model, name))
-			return name;
-	}
-	return nearest;
 }
 
 /* --- titles anew -------------------------------------------------------------------- */

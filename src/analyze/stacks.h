@@ -47,10 +47,6 @@ void analyze_name_plain(const struct analyze_model *model, uint32_t name, struct
 
 /* The name a site is called by; 0 = not known. */
 uint32_t analyze_site_title(const struct analyze_model *model, const struct analyze_site *site);
-/* Who called its title: the nearest function that has a name and tells something, else the
- * nearest place; 0 = nobody. */
-uint32_t analyze_site_caller(const struct analyze_model *model, const struct analyze_site *site);
-
 /* Title all sites anew, with more wrappers: globs as for --alloc-fn, which must outlive the
  * model. */
 struct error *analyze_titles_set(struct analyze_model *model, const char *const *patterns,

@@ -20,6 +20,7 @@ static struct analyze_snap snap_of(const struct store_snap *row, uint64_t start)
 		.live_bytes = row->live_bytes == STORE_UNKNOWN ? 0 : row->live_bytes,
 		.live_blocks = row->live_blocks == STORE_UNKNOWN ? 0 : row->live_blocks,
 		.rss = row->rss,
+		.mapped = row->mapped == STORE_UNKNOWN ? 0 : row->mapped,
 		.is_peak = row->why == STORE_WHY_PEAK,
 	};
 }

@@ -14,6 +14,7 @@ struct analyze_snap {
 	uint64_t live_bytes;
 	uint64_t live_blocks;
 	uint64_t rss; /* or ANALYZE_UNKNOWN */
+	uint64_t mapped;
 	bool is_peak;
 };
 

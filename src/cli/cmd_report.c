@@ -10,7 +10,8 @@ enum {
 	OPTION_TEMPORARY,
 	OPTION_TREE,
 	OPTION_JSON,
-	OPTION_SITES
+	OPTION_SITES,
+	OPTION_SUMMARY
 };
 
 static const struct cli_option options_table[] = {
@@ -23,6 +24,7 @@ static const struct cli_option options_table[] = {
 	{OPTION_TREE, "tree", "[HOW]",
 	 "calls as a tree: top-down (the default), from where\nthe program begins, or bottom-up, "
 	 "from what allocates"},
+	{OPTION_SUMMARY, "summary", NULL, "the summary that ended the run"},
 	{OPTION_JSON, "json", NULL, "the whole as JSON"},
 	{CLI_OPTION_ALLOC_FN, "alloc-fn", "PATTERN",
 	 "sites are not named after functions that match (a\nshell pattern; again for more)"},
@@ -44,6 +46,7 @@ struct request {
 	struct report_options report;
 	enum analyze_direction direction;
 	bool tree;
+	bool summary;
 	bool json;
 	bool sites;
 };
@@ -82,6 +85,9 @@ static struct error *take(void *context, const struct cli_option *option, const 
 		return cli_parse_count(value, &request->report.sites);
 	case OPTION_TREE:
 		return parse_tree(value, request);
+	case OPTION_SUMMARY:
+		request->summary = true;
+		break;
 	case OPTION_JSON:
 		request->json = true;
 		break;
@@ -99,6 +105,11 @@ static struct error *check(void *context)
 	if (request->tree && request->json)
 		return error_remedy(error_create(ERROR_USAGE, "--tree is text: not with --json"),
 				    "The JSON has the stacks the tree is made of.");
+	if (request->summary && (request->tree || request->json))
+		return error_create(ERROR_USAGE, "--summary is a report of its own: not with %s",
+				    request->tree ? "--tree" : "--json");
+	if (request->summary && request->sites)
+		return error_create(ERROR_USAGE, "a summary has no --sites");
 	if (request->tree && request->sites)
 		return error_create(ERROR_USAGE, "a tree has no --sites");
 	return NULL;
@@ -107,6 +118,7 @@ static struct error *check(void *context)
 static struct error *print(void *context, struct cli_view *view)
 {
 	struct request *request = context;
+	const struct report_summary summary = {.style = view->style};
 	struct analyze_model *model;
 	struct error *error;
 
@@ -114,6 +126,8 @@ static struct error *print(void *context, struct cli_view *view)
 	TRY(cli_view_model(view, &model));
 	if (request->json)
 		error = report_json_print(model, &request->report, stdout);
+	else if (request->summary)
+		error = report_summary_print(model, &summary, stdout);
 	else if (request->tree)
 		error = report_tree_print(model, &request->report, request->direction, stdout);
 	else

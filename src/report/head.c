@@ -5,10 +5,12 @@
 #include "base/units.h"
 #include "report/words.h"
 
-#define PREFIX      "mallograph: "
-#define LABEL_WIDTH 10u
-#define VALUE_WIDTH 10u
-#define RSS_COLUMN  56u
+#define PREFIX             "mallograph: "
+#define LABEL_WIDTH        10u
+#define VALUE_WIDTH        10u
+#define RSS_COLUMN         56u
+#define MAPPED_LEAST       (UINT64_C(1) << 20)
+#define OTHER_NAME_COLUMNS 24u
 
 /* A child of fork frees blocks that are its parent's. */
 static bool has_unknown_frees(const struct analyze_process *process)
@@ -24,6 +26,26 @@ static bool is_complete(const struct analyze_process *process)
 	return !has_unknown_frees(process);
 }
 
+/* Its file's name, by which its module goes, where it was called by another. */
+static void put_other_name(struct strbuf *out, const struct analyze_process *process)
+{
+	size_t at = 0, length;
+	const char *first = report_next_argument(&process->argv, &at, &length);
+	struct analyze_text name = report_base_name(&process->exe);
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	if (!first || name.length == 0)
+		return;
+	struct analyze_text called =
+		report_base_name(&(struct analyze_text){.bytes = first, .length = length});
+
+	if (called.length == name.length && memcmp(called.bytes, name.bytes, name.length) == 0)
+		return;
+	strbuf_printable(&text, name.bytes, name.length);
+	report_put_cut(out, &text, OTHER_NAME_COLUMNS);
+	strbuf_append(out, ", ");
+}
+
 static void put_program(struct strbuf *out, const struct analyze_process *process, size_t columns)
 {
 	char duration[UNITS_BYTES];
@@ -34,6 +56,7 @@ static void put_program(struct strbuf *out, const struct analyze_process *proces
 	strbuf_fill(out, ' ', strlen(PREFIX));
 	if (process->pid != ANALYZE_UNKNOWN)
 		strbuf_printf(out, "pid %" PRIu64 ", ", process->pid);
+	put_other_name(out, process);
 	report_put_end(out, process);
 	if (process->duration_ns != ANALYZE_UNKNOWN)
 		strbuf_printf(out, ", %s", units_format_duration(duration, process->duration_ns));
@@ -193,6 +216,21 @@ void report_put_head(struct strbuf *out, const struct analyze_process *process,
 	put_live(out, process, style);
 	put_allocated(out, process, style);
 	put_losses(out, process, style);
+}
+
+void report_put_mapped(struct strbuf *out, const struct analyze_process *process,
+		       const struct analyze_timeline *timeline, const struct report_style *style)
+{
+	uint64_t most = process->mapped_bytes == ANALYZE_UNKNOWN ? 0 : process->mapped_bytes;
+
+	for (size_t i = 0; i < timeline->count; i++)
+		if (timeline->snaps[i].mapped > most)
+			most = timeline->snaps[i].mapped;
+	if (process->rss_peak == ANALYZE_UNKNOWN || most < process->counts.peak_bytes / 2 ||
+	    process->rss_peak / 2 < process->counts.peak_bytes || most < MAPPED_LEAST)
+		return;
+	put_size(out, style, "MAPPED", most);
+	strbuf_append(out, "at most, by mmap calls of its own: not in the above\n");
 }
 
 void report_put_others(struct strbuf *out, const struct analyze_model *model,

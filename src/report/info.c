@@ -9,6 +9,7 @@
 #include "report/words.h"
 
 #define LABEL_WIDTH 11u
+#define INDENT      19u /* of what is below a module's name */
 
 static void put_label(struct strbuf *out, const struct report_style *style, const char *label)
 {
@@ -106,12 +107,55 @@ static const char *symbols_word(enum analyze_symbols symbols)
 	}
 }
 
+/* What no stack is in nobody looked for. */
+static bool is_used(const struct analyze_model *model, uint32_t module)
+{
+	for (size_t i = 1; i < model->place_count; i++)
+		if (model->places[i].module == module)
+			return true;
+	return false;
+}
+
+static void put_symbols_word(struct strbuf *out, const struct analyze_model *model, uint32_t module)
+{
+	const struct analyze_module *is = &model->modules[module];
+	const char *word = is->is_file ? symbols_word(is->symbols) : "";
+
+	if (is->is_file && is->symbols == ANALYZE_SYMBOLS_PENDING && !is_used(model, module))
+		word = "unused";
+	strbuf_printf(out, "%-8s", word);
+}
+
+static void put_below(struct strbuf *out, const char *word, const struct analyze_text *text)
+{
+	if (text->length == 0)
+		return;
+	strbuf_printf(out, "\n%*s%s", (int)INDENT, "", word);
+	put_text(out, text);
+}
+
+static void put_reason(struct strbuf *out, const struct report_style *style,
+		       const struct analyze_text *text)
+{
+	CLEANUP_STRBUF struct strbuf line = STRBUF_EMPTY;
+
+	if (text->length == 0)
+		return;
+	put_text(&line, text);
+	if (line.failed) {
+		out->failed = true;
+		return;
+	}
+	strbuf_printf(out, "\n%*s", (int)INDENT, "");
+	report_put_wrapped(out, line.text, INDENT, report_columns(style));
+}
+
 static void put_modules(struct strbuf *out, const struct analyze_model *model,
 			const struct report_style *style)
 {
 	bool first = true;
 
-	for (size_t i = 1; i < model->module_count; i++) {
+	for (uint32_t i = 1; i < model->module_count; i++) {
 		const struct analyze_module *module = &model->modules[i];
 
 		if (!module->path.bytes)
@@ -119,20 +163,11 @@ static void put_modules(struct strbuf *out, const struct analyze_model *model,
 		strbuf_append(out, first ? "\n" : "");
 		put_label(out, style, first ? "MODULES" : "");
 		first = false;
-		strbuf_printf(out, "%-8s", module->is_file ? symbols_word(module->symbols) : "");
+		put_symbols_word(out, model, i);
 		put_text(out, &module->path);
-		if (module->build_id.length) {
-			strbuf_printf(out, "\n%*sbuild-id ", (int)LABEL_WIDTH + 8, "");
-			put_text(out, &module->build_id);
-		}
-		if (module->debug_file.length) {
-			strbuf_printf(out, "\n%*sfrom ", (int)LABEL_WIDTH + 8, "");
-			put_text(out, &module->debug_file);
-		}
-		if (module->reason.length) {
-			strbuf_printf(out, "\n%*s", (int)LABEL_WIDTH + 8, "");
-			put_text(out, &module->reason);
-		}
+		put_below(out, "build-id ", &module->build_id);
+		put_below(out, "from ", &module->debug_file);
+		put_reason(out, style, &module->reason);
 		strbuf_append_char(out, '\n');
 	}
 }

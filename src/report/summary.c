@@ -15,6 +15,7 @@
 
 #define SITES         6u
 #define FURTHER_SITES 3u
+#define TIMES_LEAST   1000u /* fewer calls cost nobody anything */
 #define MODULES       4u
 #define INDENT        9u
 
@@ -24,6 +25,7 @@ struct summary {
 	uint32_t place; /* of the process */
 	const struct report_summary *options;
 	const struct report_style *style;
+	const struct analyze_timeline *timeline;
 	struct strbuf *out;
 };
 
@@ -36,27 +38,68 @@ static void put_heading(const struct summary *summary, const char *heading, cons
 
 /* --- the sentence ------------------------------------------------------------------- */
 
-static struct error *put_finding(const struct summary *summary)
+static void put_percent(struct strbuf *text, uint64_t part, uint64_t whole)
+{
+	strbuf_printf(text, "%u %%", (unsigned int)((unsigned __int128)part * 100 / whole));
+}
+
+static void put_function(const struct summary *summary, struct strbuf *text, uint32_t name)
+{
+	CLEANUP_STRBUF struct strbuf whole = STRBUF_EMPTY;
+
+	report_put_name(&whole, summary->model, name);
+	report_put_cut(text, &whole, report_columns(summary->style) - 4);
+}
+
+static void put_most(const struct summary *summary, struct strbuf *text,
+		     const struct analyze_finding *finding)
 {
 	const struct analyze_model *model = summary->model;
 	uint64_t peak = summary->process->counts.peak_bytes;
-	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY, name = STRBUF_EMPTY;
+	uint32_t name = finding->most.name;
+	uint64_t bytes = name ? finding->most.peak_bytes : finding->module_bytes;
+
+	if (bytes >= peak)
+		strbuf_append(text, "All");
+	else
+		put_percent(text, bytes, peak);
+	strbuf_append(text, " of the peak was allocated ");
+	if (name == 0) {
+		strbuf_append(text, "by ");
+		report_put_module(text, model, finding->module);
+		return;
+	}
+	strbuf_append(text, finding->most.is_title ? "by " : "below ");
+	put_function(summary, text, name);
+	strbuf_append(text, " (");
+	report_put_module(text, model, model->names[name].module);
+	strbuf_append_char(text, ')');
+}
+
+/* "87 % of the peak was allocated below loop (server), 58 % below call: get 30 %, set 20 %." */
+static struct error *put_finding(const struct summary *summary)
+{
+	uint64_t peak = summary->process->counts.peak_bytes;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	struct analyze_finding finding;
 
-	TRY(analyze_finding_make(model, summary->place, &finding));
-	if (finding.name == 0)
+	TRY(analyze_finding_make(summary->model, summary->place, &finding));
+	if (finding.most.name == 0 && finding.module == 0)
 		return NULL;
-	report_put_name(&name, model, finding.name);
-	if (finding.peak_bytes >= peak)
-		strbuf_append(&text, "All");
-	else
-		strbuf_printf(&text, "%u %%",
-			      (unsigned int)((unsigned __int128)finding.peak_bytes * 100 / peak));
-	strbuf_printf(&text, " of the peak was allocated %s ", finding.is_title ? "by" : "below");
-	report_put_cut(&text, &name, report_columns(summary->style) - 4);
-	strbuf_append(&text, " (");
-	report_put_module(&text, model, model->names[finding.name].module);
-	strbuf_append(&text, ").");
+	put_most(summary, &text, &finding);
+	if (finding.narrower.name) {
+		strbuf_append(&text, ", ");
+		put_percent(&text, finding.narrower.peak_bytes, peak);
+		strbuf_append(&text, finding.narrower.is_title ? " by " : " below ");
+		put_function(summary, &text, finding.narrower.name);
+	}
+	for (size_t i = 0; i < finding.branch_count; i++) {
+		strbuf_append(&text, i ? ", " : ": ");
+		put_function(summary, &text, finding.branches[i].name);
+		strbuf_append_char(&text, ' ');
+		put_percent(&text, finding.branches[i].peak_bytes, peak);
+	}
+	strbuf_append_char(&text, '.');
 	TRY(strbuf_result(&text));
 	strbuf_append(summary->out, "\n  ");
 	report_put_wrapped(summary->out, text.text, 2, report_columns(summary->style));
@@ -108,7 +151,9 @@ static bool matters(const struct summary *summary, const struct analyze_group *l
 	case ANALYZE_BY_LIVE:
 		return value >= all->peak_bytes / 20 || value >= UINT64_C(1) << 20;
 	case ANALYZE_BY_TEMPORARY:
-		return value >= all->allocations / 10;
+		return value >= TIMES_LEAST && value >= all->allocations / 10;
+	case ANALYZE_BY_ALLOCATIONS:
+		return value >= TIMES_LEAST && value >= all->allocations / 10;
 	default:
 		return value >= analyze_order_value(all, order) / 10;
 	}
@@ -171,16 +216,6 @@ static struct error *put_tables(const struct summary *summary)
 }
 
 /* --- pictures ----------------------------------------------------------------------- */
-
-static struct error *put_timeline(const struct summary *summary)
-{
-	struct analyze_timeline timeline;
-
-	TRY(analyze_timeline_load(summary->model, summary->place, &timeline));
-	report_put_graph(summary->out, &timeline, summary->process, summary->style);
-	analyze_timeline_free(&timeline);
-	return NULL;
-}
 
 static struct error *put_sizes(const struct summary *summary)
 {
@@ -299,19 +334,30 @@ static void put_saved(struct strbuf *out, const struct report_summary *options)
 	out->failed |= word.failed;
 }
 
-static struct error *put_process(const struct summary *summary)
+static struct error *put_parts(const struct summary *summary)
 {
-	const struct analyze_counts *counts = &summary->process->counts;
-
-	report_put_head(summary->out, summary->process, summary->style);
-	report_put_others(summary->out, summary->model, summary->process, summary->style);
-	if (counts->allocations == 0 && counts->live_blocks == 0)
-		return NULL;
 	TRY(put_finding(summary));
 	TRY(put_tables(summary));
-	TRY(put_timeline(summary));
+	report_put_graph(summary->out, summary->timeline, summary->process, summary->style);
 	TRY(put_sizes(summary));
 	return put_symbols(summary);
+}
+
+static struct error *put_process(struct summary *summary)
+{
+	const struct analyze_counts *counts = &summary->process->counts;
+	struct analyze_timeline timeline;
+	struct error *error = NULL;
+
+	TRY(analyze_timeline_load(summary->model, summary->place, &timeline));
+	summary->timeline = &timeline;
+	report_put_head(summary->out, summary->process, summary->style);
+	report_put_mapped(summary->out, summary->process, &timeline, summary->style);
+	report_put_others(summary->out, summary->model, summary->process, summary->style);
+	if (counts->allocations || counts->live_blocks)
+		error = put_parts(summary);
+	analyze_timeline_free(&timeline);
+	return error;
 }
 
 struct error *report_summary_print(struct analyze_model *model,

@@ -6,6 +6,8 @@
 #include "report/words.h"
 
 #define PLACE_COLUMN 44u
+/* What a place may be cut to for its caller's name: "libsq...+0xa7504". */
+#define PLACE_LEAST 16u
 /* Less of a caller's name says nothing. */
 #define CALLER_LEAST 8u
 
@@ -39,6 +41,11 @@ static void put_caller(struct strbuf *out, const struct analyze_model *model,
 		report_put_name_in(out, model, group->caller, columns);
 }
 
+static bool is_place(const struct analyze_model *model, uint32_t name)
+{
+	return model->names[name].function == 0 && model->names[name].module;
+}
+
 /* "libjq.so.1+0x1d306 < jv_parser_next", each cut where both do not fit. */
 static void put_place(struct strbuf *out, const struct analyze_model *model,
 		      const struct analyze_group *group, size_t columns)
@@ -58,6 +65,10 @@ static void put_place(struct strbuf *out, const struct analyze_model *model,
 
 	if (wide + right <= columns) {
 		/* As it is. */
+	} else if (is_place(model, group->title) && model->names[group->caller].function &&
+		   columns > PLACE_LEAST + CALLER_LEAST + 3) {
+		wide = right + PLACE_LEAST < columns ? columns - right : PLACE_LEAST;
+		right = columns - wide;
 	} else if (right && columns > wide && columns - wide >= CALLER_LEAST + 3) {
 		right = columns - wide;
 	} else {

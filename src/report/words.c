@@ -368,6 +368,10 @@ void report_put_wrapped(struct strbuf *out, const char *text, size_t indent, siz
 
 	while (*text) {
 		size_t word = strcspn(text, " ");
+
+		/* "30 %" stays together. */
+		while (text[word] == ' ' && text[word + 1] == '%')
+			word += 1 + strcspn(text + word + 1, " ");
 		size_t width = strbuf_columns(text, word);
 
 		if (column > indent && column + 1 + width > columns) {

@@ -107,6 +107,26 @@ static const char *last_part(const char *name)
 	return part;
 }
 
+/* What Rust's "<&mut dyn core::ops::Fn() as …>::call" is of: "core::ops::Fn() …". */
+static const char *rust_type(const char *name)
+{
+	static const char *const before[] = {"<", "&", "*const ", "*mut ", "mut ", "dyn "};
+	bool more = *name == '<';
+
+	if (!more)
+		return "";
+	name++;
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++)
+			if (starts_with(name, before[i])) {
+				name += strlen(before[i]);
+				more = true;
+			}
+	}
+	return name;
+}
+
 static bool is_wrapper_name(const char *name)
 {
 	static const char *const prefixes[] = {
@@ -114,16 +134,18 @@ static bool is_wrapper_name(const char *name)
 		"std::",
 		"__gnu_cxx::",
 		"alloc::",
-		"<alloc::",
-		"<std::",
 		"PyMem_",
 		"_PyMem_",
+		"_PyObject_New",
+		"_PyObject_GC_New",
+		"_PyObject_GC_Resize",
+		"PyUnicode_New",
+		/* Go's way to C. */
+		"runtime.asmcgocall",
 		"__rust_",
 		"__rdl_",
 		"__rg_",
 		"hashbrown::",
-		"<core::",
-		"<hashbrown::",
 		/* Rust's; `core` alone may be anybody's namespace. */
 		"core::iter::",
 		"core::option::",
@@ -138,11 +160,15 @@ static bool is_wrapper_name(const char *name)
 		"core::fmt::",
 	};
 	static const char *const parts[] = {
-		"*alloc*", "*strdup*", "*strndup*", "*wcsdup*", "*memdup*",
+		"*alloc*", "*memalign*", "*strdup*", "*strndup*", "*wcsdup*", "*memdup*",
 	};
+	static const char *const rust[] = {"alloc::", "core::", "hashbrown::", "std::"};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
 		if (starts_with(name, prefixes[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(rust) / sizeof(*rust); i++)
+		if (starts_with(rust_type(name), rust[i]))
 			return true;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (fnmatch(parts[i], last_part(name), FNM_CASEFOLD) == 0)

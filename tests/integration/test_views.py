@@ -89,6 +89,17 @@ def test_the_summary_of_a_run(run, sample, tmp_path):
     assert text.endswith("full stacks:  mallograph report      a tree:  mallograph report --tree\n")
 
 
+def test_the_summary_again(run, sample, tmp_path):
+    """report --summary: what the run said, but where it was saved."""
+    said = run(sample, text=True).stderr
+    before = "\nSAVED "
+    assert run("report", "--summary", text=True).stdout == said[: said.index(before)]
+    for other in (["--tree"], ["--json"], ["--sites", "3"]):
+        result = run("report", "--summary", *other, text=True)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "summary" in result.stderr
+
+
 @pytest.mark.parametrize("out", ["x.mgp", "it's $HOME.mgp", "d/x.mgp", "x", ".x.mgp", "x.mgl"])
 def test_what_is_said_to_look_next_works(run, mallograph, runtime, sample, tmp_path, out):
     (tmp_path / "d").mkdir()
@@ -134,7 +145,7 @@ def test_alloc_fn_titles_anew(run, recorded, words, wanted):
 
 def test_alloc_fn_of_a_run(run, sample):
     text = run("--alloc-fn", "leave", sample, text=True).stderr
-    assert "leave < main" not in text and re.search(r"  main < ", text)
+    assert "leave < main" not in text and re.search(r"  main$", text, re.M)
 
 
 @pytest.mark.parametrize("view, leader", [

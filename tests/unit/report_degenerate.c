@@ -105,7 +105,7 @@ static void test_no_allocation(void **state)
 	char *text = view_print(model, VIEW_SUMMARY, NULL);
 
 	assert_string_equal(text, "mallograph: true\n"
-				  "            pid 4711, exit 0, 2.00 s, 1 thread, complete\n"
+				  "            pid 4711, program, exit 0, 2.00 s, 1 thread, complete\n"
 				  "\n"
 				  "  PEAK             0 B  in 0 blocks\n"
 				  "  AT END           0 B  in 0 blocks\n"

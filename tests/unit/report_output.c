@@ -76,6 +76,8 @@ static const char sample_summary[] =
 	"             3 freed blocks whose allocation no hook saw\n"
 	"  PROCESSES  1 more was recorded: mallograph report\n"
 	"\n"
+	"  All of the peak was allocated by libsample.so.1.\n"
+	"\n"
 	"PEAK BY SITE (stacks merged at the first frame outside allocator wrappers)\n"
 	"     peak      %     allocs     each  temp  site < caller\n"
 	"  4.9 KiB  100.0         11    472 B     0  libsample.so.1+0x1234 < sa...+0x1000\n"

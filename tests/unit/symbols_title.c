@@ -47,6 +47,12 @@ static void test_wrappers(void **state)
 		"PyMem_RawMalloc",
 		"_PyMem_RawRealloc",
 		"PyObject_Malloc",
+		"_PyObject_GC_NewVar",
+		"PyUnicode_New",
+		"ngx_memalign",
+		"<&mut dyn core::ops::function::FnMut() as core::ops::FnOnce>::call_once",
+		"<hashbrown::map::HashMap<K,V> as core::iter::Extend<(K,V)>>::extend",
+		"runtime.asmcgocall.abi0",
 	};
 
 	(void)state;
@@ -71,6 +77,9 @@ static void test_others(void **state)
 		"my::standard::run",
 		"Parser::parse(Alloc)",
 		"foo<&malloc>(int)",
+		"<&mut dyn my::Trait as core::ops::FnOnce>::call_once",
+		"<&",
+		"_PyUnicode_JoinArray",
 	};
 
 	(void)state;
@@ -128,6 +137,8 @@ static void test_odd_names(void **state)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		symbols_title_is_wrapper(names[i], NULL, 0);
 	check("<<<<alloc", true);
+	check("<<std::thread::Thread>::new::{closure#0} as core::ops::FnOnce<()>>::call_once",
+	      true);
 }
 
 static void test_runtime(void **state)
