@@ -104,12 +104,13 @@ static void test_no_allocation(void **state)
 	struct analyze_model *model = view_end(&view);
 	char *text = view_print(model, VIEW_SUMMARY, NULL);
 
-	assert_string_equal(text, "mallograph: true\n"
-				  "            pid 4711, program, exit 0, 2.00 s, 1 thread, complete\n"
-				  "\n"
-				  "  PEAK             0 B  in 0 blocks\n"
-				  "  AT END           0 B  in 0 blocks\n"
-				  "  ALLOCATED  0 times, 0 B\n");
+	assert_string_equal(text,
+			    "mallograph: true\n"
+			    "            pid 4711, program, exit 0, 2.00 s, 1 thread, complete\n"
+			    "\n"
+			    "  PEAK             0 B  in 0 blocks\n"
+			    "  AT END           0 B  in 0 blocks\n"
+			    "  ALLOCATED  0 times, 0 B\n");
 	free(text);
 	view_assert_shows(model, VIEW_HIST, "Nothing was allocated.\n");
 	view_assert_shows(model, VIEW_TREE, "0 B at the peak: nothing to make a tree of\n");
