@@ -67,19 +67,47 @@ SITE static void make(void)
 	KEEP_FRAME();
 }
 
+SITE static void make_deeper(void)
+{
+	make();
+	KEEP_FRAME();
+}
+
+/* From two places, in any order. */
+SITE static void make_some(void)
+{
+	for (unsigned n = 1 + draw(5); n > 0; n--) {
+		if (draw(2))
+			make();
+		else
+			make_deeper();
+	}
+	KEEP_FRAME();
+}
+
 static void wander(void);
 
 /* --- frames ------------------------------------------------------------------------------- */
 
+/* Frames of one size, told apart by nothing but where they return to. */
 SITE static void plain(function *f)
 {
 	f();
 	KEEP_FRAME();
 }
 
+SITE static void as_plain(function *f)
+{
+	f();
+	KEEP_FRAME();
+	seed++;
+}
+
+/* Of a few sizes: 16 and 32 bytes are as much as 32 and 16. */
+
 SITE static void with_rbp(function *f)
 {
-	char *p = alloca(draw(2000) + 1);
+	char *p = alloca(16 * (1 + draw(3)));
 
 	__asm__ volatile("" ::"r"(p) : "memory");
 	f();
@@ -88,7 +116,7 @@ SITE static void with_rbp(function *f)
 
 SITE static void large(function *f)
 {
-	char buffer[1500];
+	char buffer[3000]; /* what was here before stays */
 
 	__asm__ volatile("" ::"r"(buffer) : "memory");
 	f();
@@ -107,7 +135,7 @@ SITE static void realigned(function *f)
 SITE static void realigned_arguments(function *f, ...)
 {
 	char buffer[64] __attribute__((aligned(64)));
-	char *p = alloca(draw(200) + 16);
+	char *p = alloca(16 * (1 + draw(3)));
 	va_list arguments;
 
 	va_start(arguments, f);
@@ -193,7 +221,7 @@ SITE static void raises_elsewhere(function *f)
 
 	(void)f;
 	if (on_alternate++ == 0) {
-		stack_t there = {.ss_sp = alternate + PAGE * draw(16), .ss_size = ALTERNATE};
+		stack_t there = {.ss_sp = alternate + PAGE * draw(2), .ss_size = ALTERNATE};
 
 		now.innermost = NULL;
 		now.catchers = 0;
@@ -228,8 +256,8 @@ static void fiber(void)
 static void fiber_start(struct fiber *f, size_t place)
 {
 	f->bytes = PAGE * (8 + draw(16));
-	f->stack = mmap(places + place * PLACE + PAGE * draw(8), f->bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	f->stack = mmap(places + place * PLACE + PAGE * 8 * draw(2), f->bytes,
+			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	f->state = (struct state){.depth = FIBER_DEPTH};
 	f->ended = false;
 	getcontext(&f->context);
@@ -275,16 +303,20 @@ SITE static void switches(function *f)
 static void (*const kinds[])(function *) = {
 	plain,
 	plain,
+	plain,
+	as_plain,
+	as_plain,
+	as_plain,
+	with_rbp,
+	with_rbp,
+	with_rbp,
 	large,
-	with_rbp,
-	with_rbp,
 	realigned,
+	many_arguments,
 	sorts,
 	clobber,
 	raises,
-	many_arguments,
 	rbp_by_expression,
-	switches,
 	switches,
 	catches,
 	returns_twice,
@@ -296,21 +328,40 @@ static void (*const kinds[])(function *) = {
 };
 static unsigned kinds_used = sizeof(kinds) / sizeof(kinds[0]);
 
+SITE static void through(void)
+{
+	plain(wander);
+	KEEP_FRAME();
+}
+
+SITE static void elsewhere(void)
+{
+	raises_elsewhere(NULL);
+	KEEP_FRAME();
+}
+
+static function *const inside[] = {wander, wander, through, elsewhere};
+
 SITE static void wander(void)
 {
 	struct state before = now;
 
 	for (unsigned calls = 1 + draw(3); calls > 0 && now.depth > 0 && blocks_left > 0; calls--) {
-		make();
+		make_some();
 		now.depth--;
-		kinds[draw(kinds_used)](wander);
+		function *f = inside[draw(4)];
+
+		if (draw(2))
+			kinds[draw(kinds_used)](f);
+		else
+			kinds[draw(kinds_used)](f);
 		now = before;
 		if (draw(60) == 0 && now.innermost)
 			siglongjmp(*now.innermost, 1);
 		if (draw(60) == 0 && now.catchers)
 			wander_throws();
 	}
-	make();
+	make_some();
 	KEEP_FRAME();
 }
 
