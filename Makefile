@@ -79,7 +79,7 @@ bench: tests
 		$(if $(PEERS),--peers '$(PEERS)')
 
 xcheck: tests
-	@tools/setup xcheck
+	@tools/setup full xcheck
 	@BUILD=$(BUILD) tools/xcheck
 
 fuzz:
