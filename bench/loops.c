@@ -4,8 +4,12 @@
  *
  *   pair       the same malloc(64) and free
  *   alternate  two chains of nine innermost frames take turns
+ *   callers    the nine innermost frames are the same, their two callers take turns
  *   replace    one of 200,000 live blocks of 16 to 128 bytes is freed, another allocated
- *              through one of 4,096 stacks, both at random (DEPTH is not looked at)
+ *              through one of 4,096 stacks, both at random (DEPTH is not looked at); each
+ *              stack has its size
+ *   replace-sizes
+ *              the same, any size through any stack
  *
  * Prints nanoseconds a pair: the median round of the first thread by the wall clock, the
  * mean of that, the process's CPU time. The median does not see what else the machine
@@ -36,6 +40,7 @@ struct loop {
 	long count;
 	long depth;
 	uint64_t random;
+	int sizes;
 };
 
 static double seconds_of(clockid_t clock)
@@ -63,7 +68,7 @@ static void round_pair(struct loop *loop)
 	}
 }
 
-/* The empty asm keeps the call from becoming a jump: each is a frame. */
+/* The asm keeps the call from becoming a jump, and two functions from becoming one. */
 #define CHAIN_OF(name)                                       \
 	static __attribute__((noinline)) void name(int more) \
 	{                                                    \
@@ -74,7 +79,7 @@ static void round_pair(struct loop *loop)
                                                              \
 			free(kept);                          \
 		}                                            \
-		__asm__ volatile("" ::: "memory");           \
+		__asm__ volatile("# " #name ::: "memory");   \
 	}
 CHAIN_OF(chain_even)
 CHAIN_OF(chain_odd)
@@ -88,14 +93,32 @@ static void round_alternate(struct loop *loop)
 	}
 }
 
+static void round_callers(struct loop *loop)
+{
+	(void)loop;
+	for (int i = 0; i < PAIRS; i += 2) {
+		chain_even(CHAIN);
+		chain_even(CHAIN);
+	}
+}
+
+/* A block through a random stack, which has its size, or (sizes) of a random size. */
+static void *random_block(struct loop *loop)
+{
+	uint32_t stack = random_next(loop) % 4096, size = stack;
+
+	if (loop->sizes)
+		size = random_next(loop);
+	return branch_malloc4(stack, 16 + size % 113);
+}
+
 static void round_replace(struct loop *loop)
 {
 	for (int i = 0; i < PAIRS; i++) {
-		uint32_t which = random_next(loop);
-		void **block = &loop->live[which % LIVE];
+		void **block = &loop->live[random_next(loop) % LIVE];
 
 		free(*block);
-		*block = branch_malloc4(random_next(loop), 16 + (which >> 18) % 113);
+		*block = random_block(loop);
 	}
 }
 
@@ -104,11 +127,8 @@ static int fill(struct loop *loop)
 	loop->live = calloc(LIVE, sizeof(*loop->live));
 	if (!loop->live)
 		return 0;
-	for (uint32_t i = 0; i < LIVE; i++) {
-		uint32_t random = random_next(loop);
-
-		loop->live[i] = branch_malloc4(random, 16 + (random >> 18) % 113);
-	}
+	for (uint32_t i = 0; i < LIVE; i++)
+		loop->live[i] = random_block(loop);
 	return 1;
 }
 
@@ -130,6 +150,7 @@ static __attribute__((noinline)) void rounds(struct loop *loop)
 	loop->wall = at - start;
 }
 
+/* The empty asm keeps the call from becoming a jump: each is a frame. */
 static __attribute__((noinline)) void descend(struct loop *loop, long depth)
 {
 	if (depth > 1)
@@ -174,7 +195,7 @@ int main(int argc, char **argv)
 	int threads = argc == 5 ? atoi(argv[3]) : 0;
 
 	if (threads < 1 || threads > THREADS) {
-		fprintf(stderr, "usage: loops pair|alternate|replace DEPTH THREADS SECONDS\n");
+		fprintf(stderr, "usage: loops WORK DEPTH THREADS SECONDS\n");
 		return 2;
 	}
 	for (int i = 0; i < threads; i++) {
@@ -184,11 +205,12 @@ int main(int argc, char **argv)
 		loop->seconds = atof(argv[4]);
 		loop->random = 1 + (uint64_t)i;
 		loop->round = round_pair;
-		if (strcmp(argv[1], "alternate") == 0) {
-			loop->round = round_alternate;
+		if (strcmp(argv[1], "alternate") == 0 || strcmp(argv[1], "callers") == 0) {
+			loop->round = argv[1][0] == 'a' ? round_alternate : round_callers;
 			loop->depth -= CHAIN;
-		} else if (strcmp(argv[1], "replace") == 0) {
+		} else if (strncmp(argv[1], "replace", 7) == 0) {
 			loop->round = round_replace;
+			loop->sizes = argv[1][7] != '\0';
 			if (!fill(loop))
 				return 1;
 		}

@@ -69,5 +69,7 @@ ROWS = (
     Loop("pair-30-2-threads", "pair, depth 30, 2 threads", ("pair", 30, 2), Loop.CPU),
     Growth("pair-30-4-threads", "pair, depth 30, 4 threads", ("pair", 30, 4), Loop.CPU),
     Loop("alternate-100", "nine alternating, depth 100", ("alternate", 100, 1)),
-    Loop("replace", "replace of 200k blocks", ("replace", 0, 1)),
+    Loop("callers-100", "two callers of nine, depth 100", ("callers", 100, 1)),
+    Loop("replace", "replace of 200k blocks", ("replace", 1, 1)),
+    Loop("replace-sizes", "the same, of any size", ("replace-sizes", 1, 1)),
 )
