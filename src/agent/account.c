@@ -99,11 +99,16 @@ static AGENT_COLD void live_publish(struct thread *t, int64_t held)
 	held_limit(t);
 }
 
+static AGENT_HOT bool may_hold(const struct thread *t, int64_t held)
+{
+	return (uint64_t)(held - t->held_least) < t->held_width;
+}
+
 static AGENT_HOT void live_change(struct thread *t, int64_t change)
 {
 	int64_t held = LEDGER_GET(t->slot->delta) + change;
 
-	if (AGENT_LIKELY((uint64_t)(held - t->held_least) < t->held_width))
+	if (AGENT_LIKELY(may_hold(t, held)))
 		LEDGER_SET(t->slot->delta, held);
 	else
 		live_publish(t, held);
@@ -176,8 +181,8 @@ static __attribute__((noinline)) uint64_t foreign_out(struct thread *t, uintptr_
 		return 0;
 	}
 	LEDGER_ADD(row->foreign_frees, 1);
-	if (block == t->last_block && word == t->last_word)
-		t->last_block = 0;
+	if (block == t->last.block && word == t->last.word)
+		t->last.block = 0;
 	return row_out(t, row, word, rest);
 }
 
@@ -189,9 +194,9 @@ static AGENT_HOT uint64_t block_out(struct thread *t, uintptr_t block, uint64_t 
 		return foreign_out(t, block, word, rest, row);
 	uint64_t size = row_out(t, row, word, rest);
 
-	if (block == t->last_block && word == t->last_word) {
+	if (block == t->last.block && word == t->last.word) {
 		LEDGER_ADD(row->temporaries, 1);
-		t->last_block = 0;
+		t->last.block = 0;
 	}
 	return size;
 }
@@ -231,21 +236,73 @@ static AGENT_HOT uint64_t take(struct thread *t, uintptr_t block, uint64_t *rest
 	return word;
 }
 
-void account_free(struct thread *t, void *p, uintptr_t cfa)
+/* A free that is not the usual one: unknown, foreign, large, or one to publish. */
+static __attribute__((noinline)) void free_slow(struct thread *t, uintptr_t block, uintptr_t cfa)
 {
-	uint64_t rest, op;
+	uint64_t rest, op = op_begin(t);
 	struct mgl_row *row;
-
-	hook_phase(t, cfa, GATE_AGENT);
-	op = op_begin(t);
-	uint64_t word = take(t, (uintptr_t)p, &rest, &row);
+	uint64_t word = take(t, block, &rest, &row);
 
 	if (AGENT_LIKELY(word != 0))
-		live_change(t, -(int64_t)block_out(t, (uintptr_t)p, word, rest, row));
+		live_change(t, -(int64_t)block_out(t, block, word, rest, row));
 	else
 		LEDGER_ADD(t->slot->unknown_frees, 1);
 	op_end(t, op);
 	hook_phase(t, cfa, GATE_REAL);
+}
+
+/* A block that this thread counted in and whose word is at `at`. */
+static AGENT_HOT void free_own(struct thread *t, uintptr_t block, uintptr_t cfa,
+			       _Atomic uint64_t *at, struct mgl_row *row, uint64_t size,
+			       uint64_t born, bool temporary)
+{
+	int64_t held = LEDGER_GET(t->slot->delta) - (int64_t)size;
+	uint64_t now = number_now(t);
+
+	if (AGENT_UNLIKELY(!may_hold(t, held) || row->size_class >= MGL_LARGE_CLASS)) {
+		free_slow(t, block, cfa);
+		return;
+	}
+	uint64_t op = op_begin(t);
+
+	LEDGER_SET(*at, 0);
+	row_touch(t, row);
+	LEDGER_ADD(row->frees, 1);
+	LEDGER_ADD(row->bytes_out, size);
+	if (now > born)
+		LEDGER_ADD(row->lifetime, now - born);
+	if (temporary) {
+		LEDGER_ADD(row->temporaries, 1);
+		t->last.block = 0;
+	}
+	LEDGER_SET(t->slot->delta, held);
+	op_end(t, op);
+	hook_phase(t, cfa, GATE_REAL);
+}
+
+void account_free(struct thread *t, void *p, uintptr_t cfa)
+{
+	uintptr_t block = (uintptr_t)p;
+
+	hook_phase(t, cfa, GATE_AGENT);
+	if (block == t->last.block && LEDGER_GET(*t->last.at) == t->last.word) {
+		free_own(t, block, cfa, t->last.at, t->last.row, t->last.size, t->number - 1, true);
+		return;
+	}
+	_Atomic uint64_t *at = shadow_word(t, block);
+	uint64_t word = AGENT_LIKELY(at != NULL) ? LEDGER_GET(*at) : 0;
+
+	if (AGENT_LIKELY(word != 0 && shadow_starts_at(t, word, block))) {
+		struct mgl_row *row = row_at(t, word);
+
+		if (AGENT_LIKELY(row && row->slot == t->slot_ref)) {
+			free_own(t, block, cfa, at, row,
+				 class_low[row->size_class] + mgl_shadow_rest(word),
+				 mgl_birth_number(mgl_shadow_birth(word)), false);
+			return;
+		}
+	}
+	free_slow(t, block, cfa);
 }
 
 /* --- allocations --------------------------------------------------------------------- */
@@ -277,20 +334,27 @@ static AGENT_COLD void block_dropped(struct thread *t)
 		loss_count(t, MGL_LOSS_UNRECORDED);
 }
 
+/* The word of a block whose number is the thread's last, but for its start. */
+static AGENT_HOT uint64_t word_of(const struct thread *t, const struct mgl_row *row,
+				  uint64_t number, uint64_t rest)
+{
+	return (uint64_t)row->self << 35 | rest << 24 |
+	       (uint32_t)(t->birth_base + (number >> t->birth_shift));
+}
+
 /* Enters a block whose word has everything but its start. What a block that stood there
  * takes off live bytes. */
-static AGENT_HOT int64_t enter(struct thread *t, uintptr_t block, uint64_t word,
-			       uint32_t size_class, uint64_t rest)
+static int64_t enter(struct thread *t, uintptr_t block, uint64_t word, struct mgl_row *row,
+		     uint64_t rest)
 {
-	_Atomic uint64_t *at = shadow_word(t, block);
+	uint32_t size_class = row->size_class;
+	_Atomic uint64_t *at = shadow_word_make(t, block);
 	int64_t off = 0;
 
-	if (AGENT_UNLIKELY(!at)) {
-		at = shadow_word_make(t, block);
-		if (!at) {
-			loss_count(t, MGL_LOSS_UNSHADOWED);
-			return 0;
-		}
+	t->last.block = 0;
+	if (!at) {
+		loss_count(t, MGL_LOSS_UNSHADOWED);
+		return 0;
 	}
 	uint64_t old = LEDGER_GET(*at);
 
@@ -303,17 +367,15 @@ static AGENT_HOT int64_t enter(struct thread *t, uintptr_t block, uint64_t word,
 	}
 	word |= shadow_start_bits(t, block);
 	LEDGER_SET(*at, word);
-	t->last_block = block;
-	t->last_word = word;
+	t->last = (struct last){block, word, at, row, class_low[size_class] + rest};
 	return off;
 }
 
 /* Counts a block in; what it changes live bytes by. */
-static AGENT_HOT int64_t block_in(struct thread *t, uintptr_t block, uint64_t size,
-				  enum mgl_api api, const struct unwind_regs *regs, bool moved)
+static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum mgl_api api,
+			uint32_t node, bool moved)
 {
 	uint32_t size_class = mgl_size_class(size);
-	uint32_t node = unwind_stack(t, regs);
 	struct mgl_row *row = AGENT_LIKELY(node != 0) ? row_find(t, node, size_class, api) : NULL;
 
 	if (AGENT_UNLIKELY(!row || (t->number >= t->number_stop && !number_refill(t)))) {
@@ -322,32 +384,76 @@ static AGENT_HOT int64_t block_in(struct thread *t, uintptr_t block, uint64_t si
 	}
 	uint64_t number = t->number++;
 	uint64_t rest = size - class_low[size_class];
-	uint64_t word =
-		(uint64_t)row->self << 35 | (uint32_t)(t->birth_base + (number >> t->birth_shift));
+	uint64_t word = word_of(t, row, number, size_class < MGL_LARGE_CLASS ? rest : 0);
 
-	if (AGENT_LIKELY(size_class < MGL_LARGE_CLASS))
-		word |= rest << 24;
 	row_touch(t, row);
 	LEDGER_ADD(row->bytes_in, size);
 	LEDGER_ADD(row->allocs, 1);
 	if (moved)
 		LEDGER_ADD(row->moved, 1);
-	return (int64_t)size - enter(t, block, word, size_class, rest);
+	return (int64_t)size - enter(t, block, word, row, rest);
+}
+
+/* A block that is not the usual one: a new site, a new chunk of the shadow or batch of
+ * numbers, a large block, or something that stood in its place. */
+static __attribute__((noinline)) void *allocated_slow(struct thread *t, void *made, size_t size,
+						      enum mgl_api api, uint32_t node)
+{
+	uint64_t op = op_begin(t);
+
+	live_change(t, block_in(t, (uintptr_t)made, size, api, node, false));
+	op_end(t, op);
+	hook_leave(t);
+	return made;
+}
+
+static __attribute__((noinline)) void *allocated_publish(struct thread *t, void *made, int64_t held,
+							 uint64_t op)
+{
+	live_publish(t, held);
+	op_end(t, op);
+	hook_leave(t);
+	return made;
+}
+
+static AGENT_COLD void *allocated_none(struct thread *t, enum mgl_api api)
+{
+	account_failed(t, api);
+	hook_leave(t);
+	return NULL;
 }
 
 void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api api, uintptr_t pc,
 			uintptr_t cfa)
 {
-	hook_phase(t, cfa, GATE_AGENT);
-	if (AGENT_LIKELY(made != NULL)) {
-		struct unwind_regs regs = REGS(pc, cfa);
-		uint64_t op = op_begin(t);
+	uintptr_t block = (uintptr_t)made;
+	struct unwind_regs regs = REGS(pc, cfa);
 
-		live_change(t, block_in(t, (uintptr_t)made, size, api, &regs, false));
-		op_end(t, op);
-	} else {
-		account_failed(t, api);
-	}
+	hook_phase(t, cfa, GATE_AGENT);
+	if (AGENT_UNLIKELY(!made))
+		return allocated_none(t, api);
+	uint32_t node = unwind_stack(t, &regs);
+	uint32_t size_class = mgl_size_class(size);
+	struct mgl_row *row = row_look_up(t, row_key(node, size_class, api));
+	_Atomic uint64_t *at = shadow_word(t, block);
+
+	if (AGENT_UNLIKELY(!row || !at || LEDGER_GET(*at) != 0 || t->number >= t->number_stop ||
+			   size_class >= MGL_LARGE_CLASS))
+		return allocated_slow(t, made, size, api, node);
+	int64_t held = LEDGER_GET(t->slot->delta) + (int64_t)size;
+	uint64_t word = word_of(t, row, t->number++, size - class_low[size_class]) |
+			shadow_start_bits(t, block);
+	uint64_t op = op_begin(t);
+
+	row_touch(t, row);
+	LEDGER_ADD(row->bytes_in, size);
+	LEDGER_ADD(row->allocs, 1);
+	LEDGER_SET(*at, word);
+	t->last = (struct last){block, word, at, row, size};
+	if (AGENT_UNLIKELY(!may_hold(t, held)))
+		return allocated_publish(t, made, held, op);
+	LEDGER_SET(t->slot->delta, held);
+	op_end(t, op);
 	hook_leave(t);
 	return made;
 }
@@ -366,15 +472,12 @@ struct taken account_realloc_begin(struct thread *t, void *p)
 void account_realloc_failed(struct thread *t, void *p, struct taken old, enum mgl_api api)
 {
 	struct mgl_row *row = old.word ? row_at(t, old.word) : NULL;
-
-	uintptr_t last_block = t->last_block;
-	uint64_t last_word = t->last_word;
+	struct last last = t->last;
 
 	account_failed(t, api);
 	if (row)
-		enter(t, (uintptr_t)p, old.word, row->size_class, old.rest);
-	t->last_block = last_block;
-	t->last_word = last_word;
+		enter(t, (uintptr_t)p, old.word, row, old.rest);
+	t->last = last;
 }
 
 /* Counts the old block out; its size. */
@@ -398,10 +501,11 @@ void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, 
 			  enum mgl_api api, uintptr_t pc, uintptr_t cfa)
 {
 	struct unwind_regs regs = REGS(pc, cfa);
+	uint32_t node = unwind_stack(t, &regs);
 	uint64_t op = op_begin(t);
 	int64_t change = -(int64_t)realloc_out(t, p, &old);
 
-	change += block_in(t, (uintptr_t)q, size, api, &regs, p != q);
+	change += block_in(t, (uintptr_t)q, size, api, node, p != q);
 	live_change(t, change);
 	op_end(t, op);
 }

@@ -52,6 +52,15 @@ struct agent;
 struct unwind_state;
 struct row_index;
 
+/* The block a thread allocated last and has not freed since. */
+struct last {
+	uintptr_t block; /* 0 = none */
+	uint64_t word;   /* its shadow word, */
+	_Atomic uint64_t *at;
+	struct mgl_row *row; /* and what it names */
+	uint64_t size;
+};
+
 /* A thread's share of the agent, or a nested handler's. Private memory, but for its gate,
  * which lies GATE_DISTANCE below it in wiped pages (gate_of()). */
 struct thread {
@@ -70,10 +79,9 @@ struct thread {
 	uint64_t number_stop; /* one past the batch's last */
 	uint32_t birth_base;  /* the batch's birth is this + (number >> birth_shift) */
 	uint32_t birth_shift;
-	int64_t held_least;   /* slot->delta is kept back from here on */
-	uint64_t held_width;  /* for this many values; 0 = not worked out */
-	uintptr_t last_block; /* allocated last by this thread and not freed since, */
-	uint64_t last_word;   /* and its shadow word */
+	int64_t held_least;  /* slot->delta is kept back from here on */
+	uint64_t held_width; /* for this many values; 0 = not worked out */
+	struct last last;
 
 	struct row_index *rows;
 	struct unwind_state *unwind; /* unwind.c's; NULL until first used */

@@ -2,26 +2,34 @@
 
 #include "agent/signals.h"
 
-#define FIRST_ENTRIES 64u
+#define FIRST_ENTRIES 256u
 
-static struct row_entry *entry_find(const struct row_index *index, uint64_t key)
+static uint32_t empty;
+struct row_index rows_none = {.entries = &empty};
+
+_Static_assert(offsetof(struct mgl_row, node) == 0 && offsetof(struct mgl_row, size_class) == 4 &&
+		       offsetof(struct mgl_row, api) == 5 && offsetof(struct mgl_row, heap) == 6,
+	       "a row starts with its key");
+
+/* Enters a row whose key is not there. */
+static void enter(struct row_index *index, uint32_t number, uint64_t key)
 {
-	uint64_t at = row_hash(key);
+	uint64_t h = row_hash(key), at = h >> 32;
 
-	for (;; at++) {
-		struct row_entry *entry = &index->entries[at & index->mask];
-
-		if (entry->key == key || entry->key == 0)
-			return entry;
-	}
+	while (index->entries[at & index->mask])
+		at++;
+	index->count++;
+	atomic_signal_fence(memory_order_release);
+	index->entries[at & index->mask] =
+		(uint32_t)(h >> (32 + ROW_NUMBER_BITS)) << ROW_NUMBER_BITS | number;
 }
 
 static bool index_double(struct thread *t)
 {
 	struct row_index *old = t->rows;
 	struct row_index grown = {0};
-	size_t entries = old ? (old->mask + 1) * 2 : FIRST_ENTRIES;
-	size_t bytes = entries * sizeof(struct row_entry);
+	size_t entries = old == &rows_none ? FIRST_ENTRIES : (old->mask + 1) * 2;
+	size_t bytes = entries * sizeof(grown.entries[0]);
 
 	if (bytes >= MGL_PAGE)
 		grown.page_bytes = bytes;
@@ -29,18 +37,21 @@ static bool index_double(struct thread *t)
 	if (!grown.entries)
 		return false;
 	grown.mask = entries - 1;
-	if (!old) {
-		t->rows = private_alloc(sizeof(*t->rows));
-		if (!t->rows)
+	if (old == &rows_none) {
+		struct row_index *first = private_alloc(sizeof(*first));
+
+		if (!first)
 			return false;
-		*t->rows = grown;
+		*first = grown;
+		t->rows = first;
 		return true;
 	}
 	for (uint64_t i = 0; i <= old->mask; i++) {
-		if (old->entries[i].key == 0)
-			continue;
-		*entry_find(&grown, old->entries[i].key) = old->entries[i];
-		grown.count++;
+		uint32_t number = old->entries[i] & ((1u << ROW_NUMBER_BITS) - 1);
+		const struct mgl_row *row = number ? row_numbered(t, number) : NULL;
+
+		if (row)
+			enter(&grown, number, row_key_of(row));
 	}
 	private_pages_free(old->page_bytes ? old->entries : NULL, old->page_bytes);
 	*old = grown;
@@ -56,9 +67,13 @@ static AGENT_COLD bool index_grow(struct thread *t)
 	return grown;
 }
 
-static AGENT_COLD struct mgl_row *row_make(struct thread *t, struct row_entry *entry, uint64_t key)
+AGENT_COLD struct mgl_row *row_make(struct thread *t, uint64_t key)
 {
 	uint32_t ref;
+
+	if (t->rows->count * 4 >= t->rows->mask && !index_grow(t) &&
+	    t->rows->count >= t->rows->mask)
+		return NULL;
 	struct mgl_row *row = record_alloc_row(t, &ref);
 
 	if (!row)
@@ -70,26 +85,7 @@ static AGENT_COLD struct mgl_row *row_make(struct thread *t, struct row_entry *e
 	row->self = ref;
 	row->next = LEDGER_GET(t->slot->rows);
 	atomic_store_explicit(&t->slot->rows, ref, memory_order_release);
-	/* The key last: a handler may leave this hook for good after any store. */
-	entry->row = row;
-	t->rows->count++;
-	atomic_signal_fence(memory_order_release);
-	entry->key = key;
+	/* The entry last: a handler may leave this hook for good after any store. */
+	enter(t->rows, ref >> 3, key);
 	return row;
-}
-
-AGENT_COLD struct mgl_row *row_find_slow(struct thread *t, uint64_t key)
-{
-	if (!t->rows && !index_grow(t))
-		return NULL;
-	struct row_entry *entry = entry_find(t->rows, key);
-
-	if (entry->key == key)
-		return entry->row;
-	if (t->rows->count >= t->rows->mask / 4 * 3) {
-		if (!index_grow(t) && t->rows->count >= t->rows->mask)
-			return NULL;
-		entry = entry_find(t->rows, key);
-	}
-	return row_make(t, entry, key);
 }

@@ -1,52 +1,75 @@
 /*
- * A thread's rows: (node, function called, size class) → struct mgl_row. The index is the
- * thread's own private memory; the rows are the ledger's, chained from the slot.
+ * A thread's rows: (node, function called, size class) → struct mgl_row. The rows are the
+ * ledger's, chained from the slot; the index is the thread's own private memory, and small,
+ * so that it stays in the cache where the rows do not: 4 bytes an entry, the key is the
+ * row's own first word.
  */
 #ifndef MALLOGRAPH_AGENT_ROWS_H
 #define MALLOGRAPH_AGENT_ROWS_H
 
 #include "agent/core.h"
 
-struct row_entry {
-	uint64_t key; /* 0 = empty */
-	struct mgl_row *row;
-};
+#define ROW_NUMBER_BITS 26u
 
 struct row_index {
 	uint64_t mask;
-	struct row_entry *entries;
-	uint64_t count;
+	uint32_t *entries; /* row number | the hash's top bits above it; 0 = empty */
+	uint64_t count;    /* at most a quarter of them, so that a search is one step */
 	size_t page_bytes; /* of entries, where they have pages of their own */
 };
 
+/* As the first eight bytes of a row have it (little-endian, heap 0). */
 static AGENT_HOT uint64_t row_key(uint32_t node, uint32_t size_class, uint32_t api)
 {
 	return (uint64_t)(api << 8 | size_class) << 32 | node;
 }
 
-static AGENT_HOT uint64_t row_hash(uint64_t key)
+static AGENT_HOT uint64_t row_key_of(const struct mgl_row *row)
 {
-	key *= UINT64_C(0x9e3779b97f4a7c15);
-	return key >> 32;
+	uint64_t key;
+
+	__builtin_memcpy(&key, row, sizeof(key));
+	return key;
 }
 
-/* Not found at once: looked for further, or made. NULL = no room. */
-struct mgl_row *row_find_slow(struct thread *t, uint64_t key);
+static AGENT_HOT uint64_t row_hash(uint64_t key) { return key * UINT64_C(0x9e3779b97f4a7c15); }
+
+/* Where a thread begins: one empty entry. */
+extern struct row_index rows_none;
+
+/* Makes it, if there is none. NULL = no room. */
+struct mgl_row *row_make(struct thread *t, uint64_t key);
+
+/* The row of this key; NULL = it is to be made. */
+static AGENT_HOT struct mgl_row *row_look_up(const struct thread *t, uint64_t key)
+{
+	const struct row_index *index = t->rows;
+	uint64_t h = row_hash(key);
+	uint32_t tag = (uint32_t)(h >> (32 + ROW_NUMBER_BITS));
+
+	for (uint64_t at = h >> 32;; at++) {
+		uint32_t entry = index->entries[at & index->mask];
+
+		if (AGENT_LIKELY(entry >> ROW_NUMBER_BITS == tag)) {
+			struct mgl_row *row =
+				row_numbered(t, entry & ((1u << ROW_NUMBER_BITS) - 1));
+
+			if (AGENT_LIKELY(row && row_key_of(row) == key))
+				return row;
+		}
+		if (entry == 0)
+			return NULL;
+	}
+}
 
 /* This thread's row of (node, function called, class), made if new; NULL = no room. */
-static AGENT_HOT struct mgl_row *row_find(struct thread *t, uint32_t node, uint32_t size_class,
-					  uint32_t api)
+static inline struct mgl_row *row_find(struct thread *t, uint32_t node, uint32_t size_class,
+				       uint32_t api)
 {
 	uint64_t key = row_key(node, size_class, api);
-	const struct row_index *index = t->rows;
+	struct mgl_row *row = row_look_up(t, key);
 
-	if (AGENT_LIKELY(index != NULL)) {
-		const struct row_entry *entry = &index->entries[row_hash(key) & index->mask];
-
-		if (AGENT_LIKELY(entry->key == key))
-			return entry->row;
-	}
-	return row_find_slow(t, key);
+	return AGENT_LIKELY(row != NULL) ? row : row_make(t, key);
 }
 
 #endif

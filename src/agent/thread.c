@@ -18,6 +18,7 @@
 
 #include "agent/account.h"
 #include "agent/real.h"
+#include "agent/rows.h"
 #include "agent/signals.h"
 
 #define NESTED_MAX      4u
@@ -114,6 +115,7 @@ struct thread *thread_make(struct agent *a, uint32_t level)
 	t->start_mask = (1u << a->granule_shift) - 8;
 	t->idle = GATE_READY;
 	t->batch = 1;
+	t->rows = &rows_none;
 	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)name);
 	atomic_store(gate_own(t), 1);
 	if (!slot_make(t, level, name))
@@ -135,11 +137,11 @@ static bool is_dead(const struct thread *t, int32_t tid, int32_t self)
 
 static void thread_reset(struct thread *t)
 {
-	t->last_block = 0;
+	t->last.block = 0;
 	t->slot->adopted++;
 	unwind_forget(t);
 	for (struct thread *n = t->nested; n; n = n->nested) {
-		n->last_block = 0;
+		n->last.block = 0;
 		unwind_forget(n);
 		LEDGER_SET(n->slot->tid, sys_gettid());
 		gate_set(n, GATE_READY);
