@@ -45,6 +45,13 @@ static bool tells(const struct analyze_model *model, struct below *sums, uint32_
 	return sums[name].tells == TELLS;
 }
 
+/* Even main tells something where it allocates by itself. */
+static bool allocates(const struct analyze_model *model, const struct below *sum, uint32_t name)
+{
+	return model->names[name].function && sum->titled_bytes >= sum->peak_bytes / 2 &&
+	       !analyze_name_is_wrapper(model, name);
+}
+
 static bool is_narrower(const struct below *a, const struct below *b)
 {
 	if (a->peak_bytes != b->peak_bytes)
@@ -57,7 +64,8 @@ static uint32_t find(const struct analyze_model *model, struct below *sums, uint
 	uint32_t found = 0;
 
 	for (uint32_t i = 1; i < model->name_count; i++)
-		if (sums[i].peak_bytes >= least && tells(model, sums, i) &&
+		if (sums[i].peak_bytes >= least &&
+		    (tells(model, sums, i) || allocates(model, &sums[i], i)) &&
 		    (found == 0 || is_narrower(&sums[i], &sums[found])))
 			found = i;
 	return found;
@@ -65,27 +73,27 @@ static uint32_t find(const struct analyze_model *model, struct below *sums, uint
 
 static struct analyze_share share_of(const struct below *sums, uint32_t name)
 {
-	uint64_t bytes = sums[name].peak_bytes;
+	const struct below *sum = &sums[name];
+	bool is_title = name && sum->titled_bytes >= sum->peak_bytes - sum->peak_bytes / 5;
 
 	return (struct analyze_share){
 		.name = name,
-		.peak_bytes = bytes,
-		.is_title = name && sums[name].titled_bytes >= bytes - bytes / 5,
+		.peak_bytes = is_title ? sum->titled_bytes : sum->peak_bytes,
+		.is_title = is_title,
 	};
 }
 
 static void find_most(const struct analyze_model *model, struct below *sums, uint64_t peak,
 		      struct analyze_finding *ret)
 {
-	struct analyze_share most = share_of(sums, find(model, sums, peak - peak / 5));
-	struct analyze_share half = share_of(sums, find(model, sums, peak - peak / 2));
+	uint32_t most = find(model, sums, peak - peak / 5);
+	uint32_t half = find(model, sums, peak - peak / 2);
 
-	if (most.name == 0 || half.peak_bytes >= most.peak_bytes - most.peak_bytes / 5)
-		ret->most = half;
-	else
-		ret->most = most;
-	if (half.name != ret->most.name)
-		ret->narrower = half;
+	if (most == 0 || sums[half].peak_bytes >= sums[most].peak_bytes - sums[most].peak_bytes / 5)
+		most = half;
+	ret->most = share_of(sums, most);
+	if (half != most)
+		ret->narrower = share_of(sums, half);
 }
 
 /* Of a stack that ends in a frame: whether a function is on it, and what that called first that

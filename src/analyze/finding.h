@@ -18,7 +18,7 @@ struct analyze_share {
 };
 
 /*
- * Functions that have a name and tell something (not main), and below which most of the
+ * Functions that have a name and tell something (main, if it allocates itself), and below which most of the
  * process's peak was allocated. most: the narrowest with four fifths of it or, where none
  * has that much, half. narrower: of an event loop one would rather know what it did; the
  * narrowest with half, where that is another one with much less. branches: what the last of

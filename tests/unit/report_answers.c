@@ -94,6 +94,29 @@ static void test_the_narrower_function(void **state)
 	analyze_model_free(model);
 }
 
+/* Of main it says something only where that allocates itself. */
+static void test_main(void **state)
+{
+	struct maker maker;
+
+	(void)state;
+	begin(&maker);
+	add(&maker, 900, (const char *[]){NULL});
+	add(&maker, 100, (const char *[]){"work", NULL});
+	struct analyze_model *model = end_as(&maker, "program", 1000);
+
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "\n  90 % of the peak was allocated by main (program).\n\n");
+	analyze_model_free(model);
+	begin(&maker);
+	add(&maker, 300, (const char *[]){NULL});
+	add(&maker, 300, (const char *[]){"work", NULL});
+	add(&maker, 400, (const char *[]){"rest", NULL});
+	model = end_as(&maker, "program", 1000);
+	view_assert_hides(model, VIEW_SUMMARY, "of the peak was");
+	analyze_model_free(model);
+}
+
 /* What one function called and has nearly all of is no branch. */
 static void test_recursion_has_no_branches(void **state)
 {
@@ -304,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_event_loop),
 		cmocka_unit_test(test_the_narrower_function),
+		cmocka_unit_test(test_main),
 		cmocka_unit_test(test_recursion_has_no_branches),
 		cmocka_unit_test(test_a_library_without_names),
 		cmocka_unit_test(test_what_reads_the_same_is_one),
