@@ -18,6 +18,7 @@
 #define STEP_LEAST ((uint64_t)1 << 10)
 #define STEP_MOST  ((uint64_t)64 << 10)
 #define NO_BLOCK   ((uintptr_t)1)
+#define ROWS_MOST  (1u << 26) /* more than a row's ref can tell apart */
 
 /* --- the peak ----------------------------------------------------------------------- */
 
@@ -37,12 +38,12 @@ static void raise_to(_Atomic uint64_t *most, uint64_t value)
 }
 
 /* What threads hold back at most: each less than the largest step so far, and the first what
- * it could while it was alone. */
+ * it could while it was alone; with what hooks left half done may have lost. */
 static uint64_t held_most(struct agent *a, uint64_t max)
 {
-	uint64_t threads = LEDGER_GET(a->many);
+	uint64_t threads = LEDGER_GET(a->many), drift = LEDGER_GET(a->drift);
 
-	return threads ? threads * LEDGER_GET(a->largest_step) + step_for(max, 1) : 0;
+	return drift + (threads ? threads * LEDGER_GET(a->largest_step) + step_for(max, 1) : 0);
 }
 
 void account_step_set(struct agent *a)
@@ -84,6 +85,46 @@ static void held_limit(struct thread *t)
 
 	t->held_least = 1 - step;
 	t->held_width = (uint64_t)(most + step);
+}
+
+/* What t's rows have live; *largest is what one block of theirs has at most. */
+static uint64_t rows_live(struct thread *t, uint64_t *largest)
+{
+	uint64_t live = 0;
+	const struct mgl_row *row = record_at(t, LEDGER_GET(t->slot->rows));
+
+	for (uint32_t n = 0; row && n < ROWS_MOST; n++) {
+		uint64_t most = mgl_class_low(row->size_class) + mgl_class_width(row->size_class);
+
+		live += LEDGER_GET(row->bytes_in) - LEDGER_GET(row->bytes_out);
+		if (most > *largest)
+			*largest = most;
+		row = record_at(t, row->next);
+	}
+	return live;
+}
+
+/* A thread alone has all the rows there are. Of several, one may have published more or less
+ * than its rows say, by one block and what it held back. */
+AGENT_COLD void account_settle(struct thread *t)
+{
+	struct agent *a = t->agent;
+	struct mgl_process *p = a->process;
+	uint64_t largest = 0;
+	uint64_t live = rows_live(t, &largest);
+
+	if (!LEDGER_GET(a->many)) {
+		uint64_t total = live - (uint64_t)LEDGER_GET(t->slot->delta);
+
+		LEDGER_SET(p->total, total);
+		if ((int64_t)total > (int64_t)LEDGER_GET(p->max))
+			max_raise(t, total);
+	} else {
+		atomic_fetch_add(&a->drift, largest + LEDGER_GET(a->largest_step));
+		raise_to(&p->peak_error, held_most(a, LEDGER_GET(p->max)));
+		account_step_set(a);
+	}
+	held_limit(t);
 }
 
 static AGENT_COLD void live_publish(struct thread *t, int64_t held)

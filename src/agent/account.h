@@ -34,6 +34,10 @@ void account_realloc_freed(struct thread *t, void *p, struct taken old);
 void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, size_t size,
 			  enum mgl_api api, uintptr_t pc, uintptr_t cfa);
 
+/* A hook of t's was left half done: what it has published of live bytes agrees with its rows
+ * again, or the peak's error says by how much it may not. Looks at all of t's rows. */
+void account_settle(struct thread *t);
+
 /* How much of live bytes a thread may hold back, anew: threads or maximum have changed. */
 void account_step_set(struct agent *a);
 

@@ -48,6 +48,7 @@ struct agent {
 	_Atomic uint32_t many;             /* (A) slots beyond the first exist */
 	_Atomic uint64_t step;             /* (A) see account_step_set() */
 	_Atomic uint64_t largest_step;     /* (A) since there are many */
+	_Atomic uint64_t drift;            /* (A) see account_settle() */
 
 	_Atomic bool time_busy;     /* (A) try-flag of the time table */
 	_Atomic uint64_t time_last; /* (A) ns of the last entry */

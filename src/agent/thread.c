@@ -4,11 +4,11 @@
  * A gate tells in one load whether a hook may run: see GATE_READY in agent.h. It lies in
  * pages that fork wipes, GATE_DISTANCE below its struct thread, so that a child finds 0.
  *
- * Nesting. A handler that interrupts a hook and allocates finds the gate busy. In phase
- * AGENT it is given a struct thread and slot of its own (thread.nested); in phase REAL the
- * call is the real function's own business, or a handler's inside it, and passes through.
- * A hook that was left by longjmp leaves its gate busy: known by a later hook whose CFA
- * is at or above the one recorded, since the frame in question is gone by then.
+ * Nesting. A hook that finds its thread's gate busy looks at its own stack (chain.h). Where
+ * a handler calls that interrupted the agent, it is given a struct thread and slot of its own
+ * (thread.nested); one that interrupted the real function passes through, counted; what the
+ * real function calls is its own business. A hook that is not on the stack any more was left
+ * by a jump, and left its gate busy: its struct thread is taken over.
  *
  * Slots. Nothing tells the agent of a thread's end. A new thread looks for a slot with its
  * own name whose owner is dead (tgkill: ESRCH) and adopts it, rows and all.
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "agent/account.h"
+#include "agent/chain.h"
 #include "agent/real.h"
 #include "agent/rows.h"
 #include "agent/signals.h"
@@ -135,13 +136,25 @@ static bool is_dead(const struct thread *t, int32_t tid, int32_t self)
 	return tid == self || sys_tgkill(t->agent->pid, tid, 0) == -3 /* ESRCH */;
 }
 
+/* A hook that did not come to its end, by a jump or with its thread, left this odd. */
+static void op_close(struct thread *t)
+{
+	if (!(LEDGER_GET(t->slot->op) & 1))
+		return;
+	account_settle(t);
+	LEDGER_ADD(t->slot->op, 1);
+}
+
 static void thread_reset(struct thread *t)
 {
 	t->last.block = 0;
 	t->slot->adopted++;
+	op_close(t);
 	unwind_forget(t);
+	chain_forget(t);
 	for (struct thread *n = t->nested; n; n = n->nested) {
 		n->last.block = 0;
+		op_close(n);
 		unwind_forget(n);
 		LEDGER_SET(n->slot->tid, sys_gettid());
 		gate_set(n, GATE_READY);
@@ -229,50 +242,89 @@ static bool on_alternate_stack(void)
 	return sys_sigaltstack(NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK);
 }
 
-/* t's hook was left for good: its frame is gone. */
-static bool is_abandoned(uintptr_t gate, uintptr_t cfa)
+/* Where the stack does not tell: a frame below the stack pointer is gone, but for a handler's
+ * stack, which may lie above what the handler interrupted. */
+static bool is_above(uintptr_t hook, uintptr_t cfa)
 {
-	return cfa >= (gate & ~(uintptr_t)15) && !on_alternate_stack();
+	return cfa >= hook && !agent_frozen && !on_alternate_stack();
 }
 
-/* Takes over what an abandoned hook left: its op word may be odd for good. */
+/* An allocator that calls hooks of its own accord does so from the same few places. */
+static bool is_known_call(struct thread *t, uintptr_t hook, uintptr_t cfa)
+{
+	return t->called_pc == *(const uint64_t *)(cfa - 8) && t->called_below == hook - cfa;
+}
+
+/* What t's busy gate means for the hook at cfa; self is the calling thread's first. */
+static enum chain_place busy_place(struct thread *self, struct thread *t, uintptr_t gate,
+				   uintptr_t cfa)
+{
+	uintptr_t hook = gate & ~(uintptr_t)15;
+	bool in_real = gate & GATE_REAL;
+
+	if (in_real && is_known_call(t, hook, cfa))
+		return CHAIN_CALLED;
+	enum chain_place place = chain_place(self, hook, cfa);
+
+	if ((place == CHAIN_CUT || place == CHAIN_LOST) && is_above(hook, cfa))
+		return CHAIN_LEFT;
+	if (place != CHAIN_CALLED)
+		return place;
+	/* The agent itself calls no hook: another hook stands where a jump left this one. */
+	if (!in_real)
+		return CHAIN_LEFT;
+	t->called_pc = *(const uint64_t *)(cfa - 8);
+	t->called_below = hook - cfa;
+	return CHAIN_CALLED;
+}
+
 static void abandoned_enter(struct thread *t, uintptr_t cfa)
 {
 	agent_count_loss(MGL_LOSS_ABANDONED, 1);
-	if (LEDGER_GET(t->slot->op) & 1)
-		LEDGER_ADD(t->slot->op, 1);
+	op_close(t);
 	gate_set(t, cfa | GATE_REAL);
 }
 
-static void nested_make(struct thread *t, uint32_t level)
+/* The struct thread for handlers that interrupt t's hooks; NULL = none to be had. */
+static struct thread *nested_of(struct thread *t, uint32_t level)
 {
+	if (t->nested || level > NESTED_MAX || agent_frozen)
+		return t->nested;
 	struct signals signals = signals_hold();
 
 	if (!t->nested)
 		t->nested = thread_make(t->agent, level);
 	signals_release(&signals);
+	return t->nested;
 }
 
-static struct thread *thread_nested(struct thread *t, uintptr_t cfa)
+/* A hook of this thread is running, or was left. */
+static struct thread *thread_nested(struct thread *self, uintptr_t gate, uintptr_t cfa)
 {
-	for (uint32_t level = 1; level <= NESTED_MAX; level++) {
-		if (!t->nested)
-			nested_make(t, level);
-		t = t->nested;
-		if (!t)
-			return NULL;
-		uintptr_t gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
+	struct thread *t = self;
 
+	for (uint32_t level = 1;; level++) {
+		enum chain_place place = busy_place(self, t, gate, cfa);
+
+		if (place == CHAIN_LEFT) {
+			abandoned_enter(t, cfa);
+			return t;
+		}
+		if ((gate & GATE_REAL) && place != CHAIN_IN_AGENT) {
+			if (place == CHAIN_IN_REAL || place == CHAIN_LOST)
+				break;
+			return NULL;
+		}
+		t = nested_of(t, level);
+		if (!t)
+			break;
+		gate = atomic_load_explicit(gate_of(t), memory_order_relaxed);
+		if (gate & GATE_OFF)
+			return NULL;
 		if (gate == 0 || gate == GATE_READY) {
 			gate_set(t, cfa | GATE_REAL);
 			return t;
 		}
-		if (is_abandoned(gate, cfa)) {
-			abandoned_enter(t, cfa);
-			return t;
-		}
-		if (gate & (GATE_REAL | GATE_OFF))
-			return NULL;
 	}
 	agent_count_loss(MGL_LOSS_NESTED_CALLS, 1);
 	return NULL;
@@ -289,13 +341,7 @@ AGENT_COLD struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa)
 		return thread_first(cfa);
 	if (gate & GATE_OFF)
 		return NULL;
-	if (is_abandoned(gate, cfa)) {
-		abandoned_enter(t, cfa);
-		return t;
-	}
-	if (gate & GATE_REAL)
-		return NULL;
-	return thread_nested(t, cfa);
+	return thread_nested(t, gate, cfa);
 }
 
 /* In a child whose parent's handler forked while t's hook was on its way in. */

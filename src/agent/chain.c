@@ -1,0 +1,126 @@
+/*
+ * The chain of callers of a hook: see chain.h.
+ *
+ * A hook's frame is known by its CFA and by lying in the agent. The CFA alone would not do:
+ * what called the hook may call something else later, with the same stack pointer.
+ */
+#include "agent/chain.h"
+
+#include <string.h>
+
+#include "agent/core.h"
+#include "agent/signals.h"
+#include "agent/unwind.h"
+
+#define FRAMES 64u
+#define KEPT   32u
+
+/* A thread in name only: it has no slot and owns what the walk itself records. */
+struct chain {
+	struct thread thread;
+	struct unwind_state unwind;
+	struct unwind_frame frame[FRAMES];
+};
+
+static struct chain *chain_make(struct thread *t)
+{
+	struct chain *c = private_alloc(sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->thread.agent = t->agent;
+	c->thread.process = t->process;
+	c->thread.units = t->units;
+	c->thread.unwind = &c->unwind;
+	c->unwind.frame = c->frame;
+	c->unwind.room = FRAMES;
+	t->chain = c;
+	return c;
+}
+
+void chain_forget(struct thread *t)
+{
+	if (t->chain)
+		t->chain->unwind.stacks.thread = 0;
+}
+
+/* The frames next to the newest stay, for one whose rule needs a register that an inner one
+ * saved; what registers there were at the start is out of reach then. */
+static void frame_add(struct unwind_state *u, struct unwind_frame f)
+{
+	if (u->count == u->room) {
+		u->count = KEPT;
+		memcpy(u->frame, u->frame + u->room - KEPT, KEPT * sizeof(f));
+		u->entry_known = 1u << CFI_RSP;
+	}
+	u->frame[u->count++] = f;
+}
+
+static void walk_begin(struct unwind_state *u, const struct unwind_cursor *c)
+{
+	if (u->stacks.thread != stack_thread())
+		stack_reset(&u->stacks, sys_gettid() == agent_process->pid);
+	u->stacks.proven = 0;
+	u->entry = (struct unwind_regs){c->pc, c->sp, c->bp};
+	u->entry_known = 0;
+	u->generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
+	u->count = 0;
+	u->signals = 0;
+	u->doubt = false;
+}
+
+/* The walk has met the hook's frame; in_agent: what the signal crossed last interrupted. */
+static enum chain_place place_of(const struct unwind_state *u, bool in_agent)
+{
+	if (u->signals == 0)
+		return CHAIN_CALLED;
+	return in_agent ? CHAIN_IN_AGENT : CHAIN_IN_REAL;
+}
+
+static enum chain_place walk(struct thread *t, struct unwind_state *u, struct unwind_cursor *c,
+			     uint64_t hook)
+{
+	enum unwind_step step = UNWIND_ON;
+	uint32_t signals = 0;
+	bool in_agent = false, guessed = false;
+
+	c->high = stack_high(&u->stacks, c->sp);
+	for (uint32_t n = 0; step == UNWIND_ON && c->pc && n < UNWIND_WALK_MAX; n++) {
+		uint64_t rule = unwind_rule_of(t, u, c);
+		bool hidden = rule_where(rule) & RULE_HIDDEN;
+
+		if (rule_kind(rule) == RULE_NO_CODE)
+			break;
+		guessed |= rule_kind(rule) == RULE_NO_CFI;
+		if (u->signals != signals)
+			in_agent = hidden;
+		signals = u->signals;
+		frame_add(u, unwind_frame_of(c, rule));
+		c->flags = 0;
+		step = unwind_step(t, u, c, rule);
+		if (step == UNWIND_ON && hidden && c->sp == hook)
+			return place_of(u, in_agent);
+	}
+	if (!guessed && (step == UNWIND_END || c->pc == 0))
+		return CHAIN_LEFT;
+	return u->signals ? CHAIN_LOST : CHAIN_CUT;
+}
+
+enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa)
+{
+	struct unwind_cursor c = {.sp = cfa};
+	struct signals signals = signals_hold();
+	enum chain_place ret = CHAIN_CUT;
+
+	memcpy(&c.pc, (const void *)(cfa - sizeof(c.pc)), sizeof(c.pc));
+	/* The caller's still: the agent has no rbp of its own. */
+	__asm__("mov %%rbp, %0" : "=r"(c.bp));
+	if (signals.held && (t->chain || chain_make(t))) {
+		struct chain *chain = t->chain;
+
+		walk_begin(&chain->unwind, &c);
+		ret = walk(&chain->thread, &chain->unwind, &c, hook);
+	}
+	signals_release(&signals);
+	return ret;
+}
