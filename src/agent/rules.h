@@ -38,6 +38,7 @@ enum rule_kind {
 #define RULE_DEREF_ABOVE (2048 * 8)
 #define RULE_HIDDEN      (1u << 27) /* the agent's own frame */
 #define RULE_AFTER_CALL  (1u << 26) /* the address is a call instruction's last byte */
+#define RULE_GOROUTINE   (1u << 25) /* the nop that Go's goexit starts with, to be returned to */
 
 static inline enum rule_kind rule_kind(uint64_t rule) { return (enum rule_kind)(rule & 15); }
 static inline uint32_t rule_where(uint64_t rule)

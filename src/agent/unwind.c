@@ -16,6 +16,7 @@
 #define RED_ZONE         128u
 #define MADE_CODE_BYTES  (UINT64_C(256) << 20) /* a code cache */
 #define MADE_FRAME_BYTES (UINT64_C(64) << 10)
+#define STACKS_APART     (UINT64_C(64) << 20)
 
 static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
 
@@ -60,14 +61,43 @@ static enum unwind_step step_signal(struct unwind_state *u, struct unwind_cursor
 	return UNWIND_ON;
 }
 
+static bool is_near_above(uint64_t next_bp, uint64_t bp)
+{
+	return next_bp > bp && next_bp % 8 == 0 && next_bp - bp < MADE_FRAME_BYTES;
+}
+
 /* Interpreters push return addresses and jump. Such a one is believed where it leads from
  * made code to made code near by, along a chain of frame pointers. */
 static bool is_made_chain(const struct unwind_cursor *c, uint64_t pc, uint32_t where,
 			  uint64_t next_bp)
 {
 	return !(where & MGL_NODE_MODULE_MASK) &&
-	       pc - c->pc + MADE_CODE_BYTES < 2 * MADE_CODE_BYTES && next_bp > c->bp &&
-	       next_bp % 8 == 0 && next_bp - c->bp < MADE_FRAME_BYTES;
+	       pc - c->pc + MADE_CODE_BYTES < 2 * MADE_CODE_BYTES && is_near_above(next_bp, c->bp);
+}
+
+/* Go calls C on another stack, and there leaves rbp as it was: the frame record it points to
+ * lies far below. It is believed where one module's code leads to the same one's. What is
+ * saved of a stack ends at such a step, for its pages have to be proven each time. */
+static enum unwind_step step_other_stack(struct thread *t, struct unwind_state *u,
+					 struct unwind_cursor *c, uint32_t where)
+{
+	uint64_t bp = c->bp, pc, next_bp;
+
+	if (!(where & MGL_NODE_MODULE_MASK) || c->sp - bp < STACKS_APART ||
+	    stack_is_home(&u->stacks, bp) || !stack_read(&u->stacks, bp, &next_bp) ||
+	    !stack_read(&u->stacks, bp + 8, &pc) || (next_bp && !is_near_above(next_bp, bp)))
+		return UNWIND_CUT;
+	uint32_t outer = rule_where(rule_of(t, u, rules_table(), pc - 1));
+
+	if (!(outer & RULE_AFTER_CALL) || ((outer ^ where) & MGL_NODE_MODULE_MASK))
+		return UNWIND_CUT;
+	c->pc = pc;
+	c->sp = bp + 16;
+	c->bp = next_bp;
+	c->high = stack_high(&u->stacks, c->sp);
+	c->exact = false;
+	c->flags = MGL_NODE_FP;
+	return UNWIND_ON;
 }
 
 /* Code without CFI: the frame pointer, if rbp is one. From here on the walk is a guess. */
@@ -80,7 +110,9 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 	if (bp == 0)
 		return where & MGL_NODE_MODULE_MASK ? UNWIND_END : UNWIND_CUT;
 	u->doubt = true;
-	if (bp % 8 || bp < c->sp || bp >> 47 || !reach(u, c, bp + 16))
+	if (bp % 8 == 0 && bp < c->sp)
+		return step_other_stack(t, u, c, where);
+	if (bp % 8 || bp >> 47 || !reach(u, c, bp + 16))
 		return UNWIND_CUT;
 	pc = load(bp + 8);
 	if (pc == 0)
@@ -89,6 +121,7 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 
 	if (rule_kind(rule) == RULE_NO_CODE ||
 	    (!(rule_where(rule) & RULE_AFTER_CALL) &&
+	     !((rule_where(rule) & RULE_GOROUTINE) && load(bp) == 0) &&
 	     !is_made_chain(c, pc, where | rule_where(rule), load(bp))))
 		return UNWIND_CUT;
 	c->pc = pc;

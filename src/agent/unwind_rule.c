@@ -37,6 +37,15 @@ static bool ends_call(uint64_t last)
 	return false;
 }
 
+/* nop; call: where Go lets the first function of a goroutine return to, though nothing called
+ * it from there. */
+static bool is_goexit(uint64_t address)
+{
+	const uint8_t *code = (const uint8_t *)(uintptr_t)address;
+
+	return code[0] == 0x90 && code[1] == 0xe8;
+}
+
 static uint64_t module_rule(const struct module *m, struct unwind_state *u, uint64_t address)
 {
 	bool in_text = module_is_text(m, address, 1);
@@ -44,6 +53,8 @@ static uint64_t module_rule(const struct module *m, struct unwind_state *u, uint
 
 	if (module_is_text(m, address - LONGEST_CALL, LONGEST_CALL + 1) && ends_call(address))
 		where |= RULE_AFTER_CALL;
+	if (module_is_text(m, address, 2) && is_goexit(address))
+		where |= RULE_GOROUTINE;
 	if (unwind_is_sigreturn(m, address + 1))
 		return rule_plain(RULE_SIGNAL, where);
 	if (cfi_find(&m->cfi, address, &u->cfi)) {

@@ -154,6 +154,8 @@ static inline struct unwind_pair *pairs_of(struct unwind_pair *p, const struct u
 		*p++ = (struct unwind_pair){f->bp + (uint64_t)rule_cfa(f->rule) * 8, outer->sp};
 		return p;
 	case RULE_NO_CFI:
+		if (outer->sp <= f->sp) /* another stack: not known to be there still */
+			return NULL;
 		*p++ = (struct unwind_pair){f->bp, outer->bp};
 		*p++ = (struct unwind_pair){f->bp + 8, outer->pc};
 		return p;

@@ -14,6 +14,7 @@
     longjmp                     test_every_kind_of_frame; test_faults_hotpath.py: out of hooks
     exceptions                  test_every_kind_of_frame; unit unwind-cross: exceptions
     tail calls, noreturn ends   test_every_kind_of_frame; unit unwind-cross: shapes
+    Go, from C's stack to its own  test_callers_in_go
     another library at a place  test_faults_hotpath.py: reloaded; unit unwind-cross: reload
     no _dl_find_object          test_plain.py; unit unwind-cross-plain
 
@@ -21,9 +22,17 @@ And test_xcheck.py compares them all, and programs of many kinds, with libunwind
 """
 
 import collections
+import os
+import pathlib
 import re
+import subprocess
 
 import pytest
+
+import oracle
+from programs_help import need
+
+CALLERS = pathlib.Path(__file__).parents[1] / "programs/languages/callers.go"
 
 
 def label(run, frame):
@@ -71,3 +80,25 @@ def test_ten_thousand_calls(record, kept, options):
     deeper = ["deeper"] * (kept // 2)
     assert frames == ("made", *deeper[1:], "cut", *deeper[libraries + 2:], *outer)
     assert run.report.losses(run.root)["cut_stacks"] == 1
+
+
+@pytest.mark.slow
+def test_callers_in_go(record, tmp_path):
+    """C runs on a stack of its own; the goroutine that called it is on another."""
+    settings = {"GO111MODULE": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1",
+                "GOCACHE": str(tmp_path / "cache")}  # fmt: skip
+    subprocess.run([*need("go"), "build", "-o", tmp_path / "callers", CALLERS], check=True,
+                   env={**os.environ, **settings})  # fmt: skip
+    ledger = tmp_path / "go.mgp"
+    subprocess.run([record.tool, "-q", "-o", ledger, tmp_path / "callers", "50"], check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    found = collections.Counter()
+    profile = oracle.report(record.tool, ledger)
+    for site in profile.sites:
+        functions = [frame["function"] for frame in site["stack"]]
+        if functions[-1] == "runtime.goexit":
+            found.update({f: site["allocations"] for f in functions if f.startswith("main.")})
+    assert found["main.keep"] == found["main.main"] == 100
+    assert found["main.lengths"] == found["main.produce"] == 4 * 50
+    assert found["main.main.func2"] == 8 * 50
+    assert profile.losses(profile.root) == {}
