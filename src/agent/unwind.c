@@ -339,7 +339,7 @@ static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 	struct unwind_state *u =
 		(void *)(((uintptr_t)memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 
-	if (!unwind_room(u))
+	if (!unwind_room(u) || !unwind_memos_make(u))
 		return NULL;
 	if (depth == 0)
 		depth = UNWIND_DEPTH;
@@ -377,9 +377,10 @@ static AGENT_COLD uint32_t no_state(struct thread *t)
 	return trie_child(t, 0, 0, MGL_NODE_CUT);
 }
 
-/* Of a stack unknown so far, or one whose words are not as they were. */
-static __attribute__((noinline)) uint32_t stack_new(struct thread *t,
-						    const struct unwind_regs *regs)
+/* Of a stack unknown so far, or one whose words are not as they were. memo: to make of it;
+ * NULL = none was looked for. */
+static __attribute__((noinline)) uint32_t
+stack_new(struct thread *t, const struct unwind_regs *regs, struct unwind_memo *memo)
 {
 	struct unwind_state *u = t->unwind ? t->unwind : state_make(t);
 
@@ -390,6 +391,7 @@ static __attribute__((noinline)) uint32_t stack_new(struct thread *t,
 		stack_reset(&u->stacks, LEDGER_GET(t->slot->tid) == agent_process->pid);
 	}
 	u->entry = *regs;
+	u->memo_next = memo ? memo : unwind_memo_of(u, regs->pc, regs->sp);
 	u->generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
 	if (AGENT_UNLIKELY(u->hot.generation != u->generation)) {
 		unwind_saved_forget(u);
@@ -407,18 +409,28 @@ static __attribute__((noinline)) uint32_t stack_new(struct thread *t,
 	return node ? node : enter_all(t, u, whole);
 }
 
-/* The node of a stack there is a memo of, if all is as it was; 0 = no. */
-static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs)
+/* The node of a stack there is a memo of, if all is as it was; 0 = no, and *slot is the memo
+ * to make. Where a memo leads another way from some word on, the next one to look at is found
+ * by what that word is now. */
+static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs,
+				 struct unwind_memo **slot)
 {
-	const struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
+	struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
 
-	if (AGENT_UNLIKELY(e->sp != regs->sp || e->pc != regs->pc || e->epoch != u->hot.epoch ||
-			   ((e->bp ^ regs->bp) & e->bp_mask)))
-		return 0;
-	const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS;
+	for (uint32_t n = UNWIND_MEMO_WAYS;;) {
+		const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS, *wrong;
 
-	if (AGENT_UNLIKELY(unwind_verify(end, end - e->pairs) != NULL))
-		return 0;
+		*slot = e;
+		if (AGENT_UNLIKELY(e->sp != regs->sp || e->pc != regs->pc ||
+				   e->epoch != u->hot.epoch || ((e->bp ^ regs->bp) & e->bp_mask)))
+			return 0;
+		wrong = unwind_verify(end, end - e->pairs);
+		if (AGENT_LIKELY(!wrong))
+			break;
+		if (--n == 0)
+			return 0;
+		e = unwind_memo_of(u, *(const uint64_t *)(uintptr_t)wrong->at, wrong->at);
+	}
 	const struct unwind_saved *s = u->saved[e->saved];
 	const struct saved_frame *f = s->frame + e->base;
 
@@ -432,15 +444,16 @@ static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_reg
 uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
 {
 	struct unwind_state *u = t->unwind;
-	uint32_t node = 0;
+	struct unwind_memo *memo;
 
 	if (AGENT_UNLIKELY(!u || u->hot.generation != atomic_load_explicit(&rule_generation,
 									   memory_order_relaxed)))
-		return stack_new(t, regs);
-	if (u->hot.sp != regs->sp || u->hot.pc != regs->pc ||
-	    ((u->hot.bp ^ regs->bp) & u->hot.bp_mask))
-		node = memo_node(u, regs);
-	else if (AGENT_LIKELY(!unwind_verify(u->hot.pair, u->hot.first)))
-		node = u->hot.node;
-	return AGENT_LIKELY(node) ? node : stack_new(t, regs);
+		return stack_new(t, regs, NULL);
+	if (u->hot.sp == regs->sp && u->hot.pc == regs->pc &&
+	    !((u->hot.bp ^ regs->bp) & u->hot.bp_mask) &&
+	    AGENT_LIKELY(!unwind_verify(u->hot.pair, u->hot.first)) && AGENT_LIKELY(u->hot.node))
+		return u->hot.node;
+	uint32_t node = memo_node(u, regs, &memo);
+
+	return AGENT_LIKELY(node) ? node : stack_new(t, regs, memo);
 }

@@ -48,9 +48,13 @@ struct unwind_hot {
 	const struct unwind_pair *pair;  /* one past the innermost */
 	const struct unwind_pair *first; /* the outermost */
 	uint32_t epoch;                  /* of memos */
+	uint32_t memo_shift;             /* of a hash, to a memo's index */
 };
+_Static_assert(sizeof(struct unwind_hot) == 64, "a cache line");
 
-#define UNWIND_MEMOS      256u
+#define UNWIND_MEMOS      32u /* at first */
+#define UNWIND_MEMOS_MOST 4096u
+#define UNWIND_MEMO_WAYS  4u  /* memos of the same registers looked at */
 #define UNWIND_MEMO_PAIRS 12u /* a multiple of UNWIND_PAD */
 
 /* How a stack met before leads to a frame of a saved stack: four cache lines. */
@@ -72,8 +76,10 @@ struct unwind_saved;
 
 struct unwind_state {
 	struct unwind_hot hot;
-	struct unwind_memo memo[UNWIND_MEMOS];
+	struct unwind_memo *memo;
+	uint32_t memo_lost; /* good ones that made room for others, since there is this table */
 	struct unwind_saved *saved[UNWIND_SAVED]; /* unwind_saved.c's; NULL until one was kept */
+	struct unwind_memo *memo_next;            /* to make of the present stack */
 	uint32_t saved_next;                      /* whose place another fiber's takes */
 
 	struct stack_map stacks;

@@ -8,6 +8,7 @@
 #include "agent/core.h"
 
 #define FIRST_ROOM  256u
+#define MEMO_GROWTH 4u
 #define FRAME_PAIRS 3u
 #define OWN         0u /* index of the thread's own stack */
 
@@ -210,14 +211,41 @@ static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
 	u->hot.node = deep ? 0 : f->node;
 }
 
+static inline uint32_t memos(const struct unwind_state *u)
+{
+	return u->memo ? UINT32_C(1) << (64 - u->hot.memo_shift) : 0;
+}
+
+bool unwind_memos_make(struct unwind_state *u)
+{
+	struct unwind_memo *old = u->memo, *memo;
+	uint32_t had = memos(u), size = had ? had * MEMO_GROWTH : UNWIND_MEMOS;
+
+	if (size > UNWIND_MEMOS_MOST)
+		return false;
+	memo = private_pages(size * sizeof(*memo));
+	if (!memo)
+		return false;
+	/* A hook that is left between these two has every index in the larger table. */
+	u->memo = memo;
+	atomic_signal_fence(memory_order_seq_cst);
+	u->hot.memo_shift = 64 - (uint32_t)__builtin_ctz(size);
+	u->memo_lost = 0;
+	private_pages_free(old, had * sizeof(*old));
+	return true;
+}
+
 /* pair .. end, the innermost last, lead from the hook to the frame `base` of s. */
 static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint32_t base,
 		     const struct unwind_pair *pair, const struct unwind_pair *end,
 		     uint64_t bp_mask, uint32_t node)
 {
-	struct unwind_memo *e = unwind_memo_of(u, u->entry.pc, u->entry.sp);
+	struct unwind_memo *e = u->memo_next;
 	uint32_t n = (uint32_t)(end - pair);
 	struct unwind_pair *to = e->pair + UNWIND_MEMO_PAIRS - n;
+
+	bool lost = e->epoch == u->hot.epoch && (e->pc != u->entry.pc || e->sp != u->entry.sp ||
+						 e->base_sp != s->frame[base].sp);
 
 	e->epoch = 0;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -238,6 +266,8 @@ static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint3
 	e->pairs = (uint8_t)n;
 	atomic_signal_fence(memory_order_seq_cst);
 	e->epoch = u->hot.epoch;
+	if (AGENT_UNLIKELY(lost) && ++u->memo_lost == 2 * memos(u))
+		unwind_memos_make(u);
 }
 
 /* The node of a stack too deep, of frames 0 … kept − 1 of s and then the walk's: its outermost

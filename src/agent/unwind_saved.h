@@ -18,7 +18,8 @@
  *
  * A memo says how a stack met before led to a frame of a saved stack; the words between are
  * verified, then those of the saved stack. So stacks that alternate need no walk, although
- * only one of them is saved.
+ * only one of them is saved. Stacks of the same pc and stack pointer have memos of their own
+ * each: the first word that is not as one of them says leads to the next.
  *
  * Four stacks are saved a thread: its own and those of fibers, told apart by where they
  * end. Comparing never leaves the program's frames as long as it goes from the inside out
@@ -84,9 +85,8 @@ static inline const struct unwind_pair *unwind_verify(const struct unwind_pair *
 
 static inline struct unwind_memo *unwind_memo_of(struct unwind_state *u, uint64_t pc, uint64_t sp)
 {
-	return &u->memo[(sp / 8 + pc) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+	return &u->memo[(sp / 8 + pc) * UINT64_C(0x9e3779b97f4a7c15) >> u->hot.memo_shift];
 }
-_Static_assert(UNWIND_MEMOS == 256, "the hash's bits");
 
 /* --- unwind_converge.c ----------------------------------------------------------------- */
 
@@ -104,6 +104,8 @@ uint32_t unwind_saved_join(struct thread *t, struct unwind_state *u, struct unwi
 			   struct saved_frame *base, uint64_t bp);
 /* The same for frames that lead to a root. 0 = not done, none of them is saved. */
 uint32_t unwind_saved_enter(struct thread *t, struct unwind_state *u);
+/* An empty table of memos, larger than the one there is. false: no memory. */
+bool unwind_memos_make(struct unwind_state *u);
 /* The next walk is a whole one: another stack, other rules, or another trie. */
 void unwind_saved_forget(struct unwind_state *u);
 
