@@ -7,6 +7,7 @@ peer writes what it records into a scratch directory that is thrown away.
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 
 
@@ -29,20 +30,30 @@ def program(name):
     return found
 
 
-class Native:
-    name = "native"
-    command = ()
-    environment = {}
-
+class Peer:
     def __init__(self, build):
         self.build = build
 
     def wrap(self, command, scratch):
         """The command line and the environment's additions that run `command` recorded."""
-        return [*self.command, *command], dict(self.environment)
+        raise NotImplementedError
+
+    def lacks(self, scratch):
+        """Why what was recorded is not whole; None = it is, as far as this bench can tell."""
+        return None if any(scratch.iterdir()) else "nothing was recorded"
 
 
-class Mallograph(Native):
+class Native(Peer):
+    name = "native"
+
+    def wrap(self, command, scratch):
+        return command, {}
+
+    def lacks(self, scratch):
+        return None
+
+
+class Mallograph(Peer):
     """The whole command: the profile written, with symbols, and the summary printed."""
 
     name = "mallograph"
@@ -50,8 +61,14 @@ class Mallograph(Native):
     def wrap(self, command, scratch):
         return [self.build / "mallograph", "-o", f"{scratch}/out.mgp", "--", *command], {}
 
+    def lacks(self, scratch):
+        profile = sqlite3.connect(scratch / "out.mgp")
+        losses = profile.execute("select kind from loss where kind <> 'cut_stacks'").fetchall()
+        profile.close()
+        return ", ".join(kind for kind, in losses) or None
 
-class Heaptrack(Native):
+
+class Heaptrack(Peer):
     """Without symbols: what it recorded, compressed."""
 
     name = "heaptrack"
@@ -73,7 +90,7 @@ class HeaptrackSymbols(Heaptrack):
     options = ()
 
 
-class Jemalloc(Native):
+class Jemalloc(Peer):
     """Its profiler samples one allocation in 512 KiB; this asks for every one."""
 
     name = "jemalloc-prof"
@@ -100,7 +117,7 @@ class JemallocSampled(Jemalloc):
     configuration = "lg_prof_sample:19"
 
 
-class Tcmalloc(Native):
+class Tcmalloc(Peer):
     name = "tcmalloc"
 
     def __init__(self, build):
@@ -111,7 +128,7 @@ class Tcmalloc(Native):
         return command, {"LD_PRELOAD": self.path, "HEAPPROFILE": f"{scratch}/t"}
 
 
-class Memusage(Native):
+class Memusage(Peer):
     """No stacks: it counts sizes."""
 
     name = "memusage"
@@ -124,7 +141,7 @@ class Memusage(Native):
         return [self.path, "--data", f"{scratch}/m", *command], {}
 
 
-class Bytehound(Native):
+class Bytehound(Peer):
     """In no registry; a libbytehound.so that somebody built is named by BYTEHOUND."""
 
     name = "bytehound"
@@ -140,7 +157,7 @@ class Bytehound(Native):
                          "MEMORY_PROFILER_LOG": "off"}
 
 
-class Memray(Native):
+class Memray(Peer):
     """Python alone, its frames only; tools/setup-memray installs it into the build directory."""
 
     name = "memray"

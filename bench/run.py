@@ -41,7 +41,7 @@ def command_run(command, environment=None, limit=300, keep=True):
         start = time.monotonic()
         process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
                                    stdout=out, stderr=said, env=clean | (environment or {}),
-                                   start_new_session=True)
+                                   preexec_fn=os.setpgrp)
         timer = threading.Timer(limit, kill_group, (process.pid, killed))
         timer.start()
         _, status, usage = os.wait4(process.pid, 0)
@@ -62,4 +62,8 @@ def execute(peer, command, environment=None, limit=300):
     """A Done of a command under a peer; what the peer wrote is thrown away."""
     with tempfile.TemporaryDirectory(prefix="mallograph-bench.") as scratch:
         command, added = peer.wrap(command, pathlib.Path(scratch))
-        return command_run(command, (environment or {}) | added, limit)
+        done = command_run(command, (environment or {}) | added, limit)
+        lack = peer.lacks(pathlib.Path(scratch))
+        if lack:
+            raise Failed(lack)
+        return done
