@@ -20,6 +20,22 @@ bool unwind_is_sigreturn(const struct module *m, uint64_t pc)
 	return memcmp(code, wide, sizeof(wide)) == 0 || memcmp(code, narrow, sizeof(narrow)) == 0;
 }
 
+/* Whether these bytes can be a whole call through a register or memory, from its opcode on. */
+static bool is_call(const uint8_t *at, size_t bytes)
+{
+	uint8_t mod = at[1] >> 6, rm = at[1] & 7;
+
+	if (at[0] != 0xff || (at[1] & 0x38) != 0x10)
+		return false;
+	if (mod == 3)
+		return bytes == 2;
+	if (rm != 4)
+		return bytes == (mod == 1 ? 3u : mod == 2 || rm == 5 ? 6u : 2u);
+	if (mod == 0)
+		return bytes > 2 && bytes == ((at[2] & 7) == 5 ? 7u : 3u);
+	return bytes == (mod == 1 ? 4u : 7u);
+}
+
 /* Whether a call instruction can end with this address; the bytes before are readable. */
 static bool ends_call(uint64_t last)
 {
@@ -29,9 +45,7 @@ static bool ends_call(uint64_t last)
 	if (end[-5] == 0xe8) /* call rel32 */
 		return true;
 	for (size_t i = 0; i < sizeof(lengths); i++) {
-		const uint8_t *at = end - lengths[i];
-
-		if (at[0] == 0xff && (at[1] & 0x38) == 0x10) /* call through a register or memory */
+		if (is_call(end - lengths[i], lengths[i]))
 			return true;
 	}
 	return false;

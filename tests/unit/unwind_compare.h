@@ -17,6 +17,8 @@ void forget_theirs(void);
 void odd_r12(void (*f)(void));
 void odd_rbx(void (*f)(void));
 void odd_clobber(void (*f)(void));
+void odd_caller(void (*f)(void), void *stack);
+void odd_rbp(void (*f)(void), void *rbp);
 /* Between an odd frame and the check, one that overwrites the odd frame's registers. */
 void clobber_then_check(void);
 

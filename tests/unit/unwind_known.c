@@ -10,6 +10,7 @@
 #include <string.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -150,6 +151,80 @@ static void test_wild_registers(void **state)
 			through(bare, random_address(page));
 		((uint64_t *)page)[random_next() % 512] = random_address(page);
 	}
+}
+
+/* --- another stack, far below ------------------------------------------------------------------ */
+
+static ucontext_t main_context, low_context;
+static char *high_stack;
+static uint64_t into_switch; /* a return address */
+enum { OTHER_STACK = 65536 };
+
+static void in_low_fiber(void)
+{
+	for (int round = 0; round < 3; round++) {
+		harness_hook(&outside);
+		odd_caller(take_inside, high_stack + OTHER_STACK);
+	}
+}
+
+static void *low_pages(size_t bytes)
+{
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT,
+		    -1, 0);
+}
+
+/* take_inside, the function that switched, then with a guess its caller and the frames outside. */
+static void test_from_one_stack_to_another(void **state)
+{
+	uint64_t cut = harness_cut_stacks();
+	char *low_stack = low_pages(OTHER_STACK);
+
+	(void)state;
+	high_stack =
+		mmap(NULL, OTHER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(low_stack < high_stack);
+	getcontext(&low_context);
+	low_context.uc_stack.ss_sp = low_stack;
+	low_context.uc_stack.ss_size = OTHER_STACK;
+	low_context.uc_link = &main_context;
+	makecontext(&low_context, in_low_fiber, 0);
+	swapcontext(&main_context, &low_context);
+	assert_int_equal(ours.count, outside.count + 3);
+	into_switch = ours.frame[1].pc;
+	assert_in_range(ours.frame[2].pc, (uintptr_t)odd_caller, (uintptr_t)odd_caller + 16);
+	assert_int_equal(ours.frame[2].where & MGL_NODE_FP, MGL_NODE_FP);
+	for (size_t i = 1; i < outside.count; i++)
+		assert_int_equal(ours.frame[i + 3].pc, outside.frame[i].pc);
+	assert_int_equal(harness_cut_stacks(), cut);
+	munmap(low_stack, OTHER_STACK);
+	munmap(high_stack, OTHER_STACK);
+}
+
+/* A record like that, and then none any more: it is asked for each time. */
+static void test_from_one_stack_to_none(void **state)
+{
+	uint64_t *record = low_pages(4096);
+
+	(void)state;
+	record[0] = 0;
+	record[1] = into_switch;
+	for (int round = 0; round < 3; round++) {
+		odd_rbp(take_inside, record);
+		assert_int_equal(ours.count, 3);
+		assert_int_equal(ours.frame[2].pc, into_switch);
+	}
+	record[0] = (uintptr_t)record + 12;
+	odd_rbp(take_inside, record);
+	assert_int_equal(ours.frame[2].where, MGL_NODE_CUT);
+	record[0] = 0;
+	record[1] = into_switch + 1;
+	odd_rbp(take_inside, record);
+	assert_int_equal(ours.frame[2].where, MGL_NODE_CUT);
+	munmap(record, 4096);
+	odd_rbp(take_inside, record);
+	assert_int_equal(ours.count, 3);
+	assert_int_equal(ours.frame[2].where, MGL_NODE_CUT);
 }
 
 /* --- the agent's own frames ---------------------------------------------------------------- */
@@ -343,10 +418,16 @@ static void test_frozen(void **state)
 int unwind_known(const char *program)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_odd_rows_deep),  cmocka_unit_test(test_made_code),
-		cmocka_unit_test(test_wild_registers), cmocka_unit_test(test_own_frames_are_hidden),
-		cmocka_unit_test(test_depth),          cmocka_unit_test(test_reload),
-		cmocka_unit_test(test_module_records), cmocka_unit_test(test_frozen),
+		cmocka_unit_test(test_odd_rows_deep),
+		cmocka_unit_test(test_made_code),
+		cmocka_unit_test(test_from_one_stack_to_another),
+		cmocka_unit_test(test_from_one_stack_to_none),
+		cmocka_unit_test(test_wild_registers),
+		cmocka_unit_test(test_own_frames_are_hidden),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_reload),
+		cmocka_unit_test(test_module_records),
+		cmocka_unit_test(test_frozen),
 	};
 
 	program_path = program;

@@ -97,4 +97,49 @@ odd_clobber:
 	.cfi_endproc
 	.size odd_clobber, . - odd_clobber
 
+/* The rest is without CFI. */
+
+/* void odd_caller(void (*f)(void), void *stack): calls f as Go calls C, on another stack; rbp
+ * stays what it was two functions further out. */
+	.globl odd_caller
+	.type odd_caller, @function
+odd_caller:
+	push %rbp
+	mov %rsp, %rbp
+	call odd_middle
+	pop %rbp
+	ret
+	.size odd_caller, . - odd_caller
+
+	.type odd_middle, @function
+odd_middle:
+	push %rbp
+	mov %rsp, %rbp
+	call odd_switch
+	pop %rbp
+	ret
+	.size odd_middle, . - odd_middle
+
+	.type odd_switch, @function
+odd_switch:
+	push %rbx
+	mov %rsp, %rbx
+	mov %rsi, %rsp
+	call *%rdi
+	mov %rbx, %rsp
+	pop %rbx
+	ret
+	.size odd_switch, . - odd_switch
+
+/* void odd_rbp(void (*f)(void), void *rbp): calls f with this rbp. */
+	.globl odd_rbp
+	.type odd_rbp, @function
+odd_rbp:
+	push %rbp
+	mov %rsi, %rbp
+	call *%rdi
+	pop %rbp
+	ret
+	.size odd_rbp, . - odd_rbp
+
 	.section .note.GNU-stack, "", @progbits
