@@ -188,9 +188,9 @@ static AGENT_COLD void loss_count(struct thread *t, enum mgl_loss kind)
 
 /* mgl_class_low(), as constants. */
 #define LOW(c)   ((c) < 16 ? (uint64_t)(c) : (uint64_t)(4 + (c) % 4) << ((c) / 4 + 62) % 64)
-#define LOW4(c)  LOW(c), LOW(c + 1), LOW(c + 2), LOW(c + 3)
-#define LOW16(c) LOW4(c), LOW4(c + 4), LOW4(c + 8), LOW4(c + 12)
-#define LOW64(c) LOW16(c), LOW16(c + 16), LOW16(c + 32), LOW16(c + 48)
+#define LOW4(c)  LOW(c), LOW((c) + 1), LOW((c) + 2), LOW((c) + 3)
+#define LOW16(c) LOW4(c), LOW4((c) + 4), LOW4((c) + 8), LOW4((c) + 12)
+#define LOW64(c) LOW16(c), LOW16((c) + 16), LOW16((c) + 32), LOW16((c) + 48)
 static const uint64_t class_low[256] = {LOW64(0), LOW64(64), LOW64(128), LOW64(192)};
 
 /* Counts a block out of its row; its size. */
