@@ -230,7 +230,7 @@ void report_put_mapped(struct strbuf *out, const struct analyze_process *process
 	    process->rss_peak / 2 < process->counts.peak_bytes || most < MAPPED_LEAST)
 		return;
 	put_size(out, style, "MAPPED", most);
-	strbuf_append(out, "at most, by mmap calls of its own: not in the above\n");
+	strbuf_append(out, "at most, by its own mmap calls: they are no allocations\n");
 }
 
 void report_put_others(struct strbuf *out, const struct analyze_model *model,
