@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
@@ -252,7 +253,14 @@ static void test_signals(void **state)
 	assert_checked(5 * 2 * 4);
 }
 
-static size_t steps, steps_unknown;
+static size_t steps, steps_unknown, steps_plt, steps_vdso;
+
+/* A jump through memory, as PLT entries have it, with a prefix or without. */
+static bool is_plt(const uint8_t *pc)
+{
+	return (pc[0] == 0xff && pc[1] == 0x25) ||
+	       (pc[0] == 0xf2 && pc[1] == 0xff && pc[2] == 0x25);
+}
 
 /* Every instruction of a stretch of code, prologues, PLT entries and assembly among it. */
 static void on_step(int number, siginfo_t *info, void *context)
@@ -260,9 +268,12 @@ static void on_step(int number, siginfo_t *info, void *context)
 	bool guessed = false;
 	unw_context_t here;
 
+	uint64_t pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+
 	(void)number;
 	(void)info;
-	(void)context;
+	steps_plt += is_plt((const uint8_t *)pc);
+	steps_vdso += pc - getauxval(AT_SYSINFO_EHDR) < 8192;
 	unw_getcontext(&here);
 	harness_hook(&ours);
 	for (size_t i = 0; i < ours.count; i++)
@@ -316,7 +327,9 @@ static void test_every_instruction(void **state)
 	quiet = false;
 	signal(SIGTRAP, SIG_DFL);
 	assert_checked(2000);
-	print_message("%zu instructions, %zu without CFI\n", steps, steps_unknown);
+	print_message("%zu instructions, %zu of PLT entries, %zu of the vdso, %zu without CFI\n",
+		      steps, steps_plt, steps_vdso, steps_unknown);
+	assert_true(steps_plt > 3 && steps_vdso > 10);
 	assert_true(steps_unknown * 50 < steps);
 }
 
