@@ -102,8 +102,6 @@ struct thread {
 	uint32_t batch;        /* its length */
 	struct thread *nested; /* serves handlers that interrupt this one's hooks */
 	struct chain *chain;   /* chain.c's; NULL until a hook found this gate busy */
-	uint64_t called_pc;    /* what the real function last called a hook from, */
-	uint64_t called_below; /* and how far below its own hook */
 	struct thread *next;   /* all threads of the process, newest first */
 };
 

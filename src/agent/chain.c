@@ -15,8 +15,16 @@
 #define FRAMES 64u
 #define KEPT   32u
 
+/* A call of a hook by a real function: from where, and how far below its own hook. */
+struct call {
+	uint64_t pc;
+	uint64_t below;
+};
+#define CALL_BITS 4u
+
 /* A thread in name only: it has no slot and owns what the walk itself records. */
 struct chain {
+	struct call call[1u << CALL_BITS]; /* an allocator makes the same few again and again */
 	struct thread thread;
 	struct unwind_state unwind;
 	struct unwind_frame frame[FRAMES];
@@ -69,11 +77,14 @@ static void walk_begin(struct unwind_state *u, const struct unwind_cursor *c)
 	u->doubt = false;
 }
 
-/* The walk has met the hook's frame; in_agent: what the signal crossed last interrupted. */
-static enum chain_place place_of(const struct unwind_state *u, bool in_agent)
+/* The walk has met the hook's frame. in_agent: what the signal crossed last interrupted;
+ * within: there is another hook this side of all signals. */
+static enum chain_place place_of(const struct unwind_state *u, bool in_agent, bool within)
 {
 	if (u->signals == 0)
 		return CHAIN_CALLED;
+	if (within)
+		return CHAIN_WITHIN;
 	return in_agent ? CHAIN_IN_AGENT : CHAIN_IN_REAL;
 }
 
@@ -82,7 +93,7 @@ static enum chain_place walk(struct thread *t, struct unwind_state *u, struct un
 {
 	enum unwind_step step = UNWIND_ON;
 	uint32_t signals = 0;
-	bool in_agent = false, guessed = false;
+	bool in_agent = false, within = false, guessed = false;
 
 	c->high = stack_high(&u->stacks, c->sp);
 	for (uint32_t n = 0; step == UNWIND_ON && c->pc && n < UNWIND_WALK_MAX; n++) {
@@ -99,28 +110,43 @@ static enum chain_place walk(struct thread *t, struct unwind_state *u, struct un
 		c->flags = 0;
 		step = unwind_step(t, u, c, rule);
 		if (step == UNWIND_ON && hidden && c->sp == hook)
-			return place_of(u, in_agent);
+			return place_of(u, in_agent, within);
+		within |= hidden && signals == 0;
 	}
 	if (!guessed && (step == UNWIND_END || c->pc == 0))
 		return CHAIN_LEFT;
 	return u->signals ? CHAIN_LOST : CHAIN_CUT;
 }
 
-enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa)
+static enum chain_place place_by_walk(struct thread *t, struct unwind_cursor *c, uint64_t hook)
 {
-	struct unwind_cursor c = {.sp = cfa};
 	struct signals signals = signals_hold();
 	enum chain_place ret = CHAIN_CUT;
+
+	if (signals.held && (t->chain || chain_make(t))) {
+		walk_begin(&t->chain->unwind, c);
+		ret = walk(&t->chain->thread, &t->chain->unwind, c, hook);
+	}
+	signals_release(&signals);
+	return ret;
+}
+
+enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa, bool calls)
+{
+	struct unwind_cursor c = {.sp = cfa};
 
 	memcpy(&c.pc, (const void *)(cfa - sizeof(c.pc)), sizeof(c.pc));
 	/* The caller's still: the agent has no rbp of its own. */
 	__asm__("mov %%rbp, %0" : "=r"(c.bp));
-	if (signals.held && (t->chain || chain_make(t))) {
-		struct chain *chain = t->chain;
+	struct call this = {c.pc, hook - cfa};
+	uint32_t at = (uint32_t)((c.pc ^ this.below << 32) * RULE_MIX >> (64 - CALL_BITS));
 
-		walk_begin(&chain->unwind, &c);
-		ret = walk(&chain->thread, &chain->unwind, &c, hook);
-	}
-	signals_release(&signals);
-	return ret;
+	if (calls && t->chain && t->chain->call[at].pc == this.pc &&
+	    t->chain->call[at].below == this.below)
+		return CHAIN_CALLED;
+	enum chain_place place = place_by_walk(t, &c, hook);
+
+	if (calls && place == CHAIN_CALLED)
+		t->chain->call[at] = this;
+	return place;
 }

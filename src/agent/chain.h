@@ -8,6 +8,7 @@
 #ifndef MALLOGRAPH_AGENT_CHAIN_H
 #define MALLOGRAPH_AGENT_CHAIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct thread;
@@ -17,12 +18,14 @@ enum chain_place {
 	CHAIN_CALLED,   /* what it called calls this one */
 	CHAIN_IN_AGENT, /* a handler does, which interrupted the agent in it */
 	CHAIN_IN_REAL,  /* a handler does, which interrupted the real function */
+	CHAIN_WITHIN,   /* a handler calls another hook, and what that called calls this one */
 	CHAIN_CUT,      /* not known: the stack cannot be walked so far */
 	CHAIN_LOST,     /* not known either, but that a handler runs */
 };
 
-/* hook: the CFA of the hook that a gate of t names. cfa: the one of the hook that asks. */
-enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa);
+/* hook: the CFA of the hook that a gate of t names; calls: it may have called the one at cfa,
+ * which asks. */
+enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa, bool calls);
 /* Another thread owns t now. */
 void chain_forget(struct thread *t);
 

@@ -21,6 +21,7 @@
 #include "agent/real.h"
 #include "agent/rows.h"
 #include "agent/signals.h"
+#include "agent/unwind.h"
 
 #define NESTED_MAX      4u
 #define ADOPT_LOOKED_AT 64u
@@ -244,38 +245,31 @@ static bool on_alternate_stack(void)
 
 /* Where the stack does not tell: a frame below the stack pointer is gone, but for a handler's
  * stack, which may lie above what the handler interrupted. */
-static bool is_above(uintptr_t hook, uintptr_t cfa)
+static bool is_above(const struct thread *self, uintptr_t hook, uintptr_t cfa)
 {
-	return cfa >= hook && !agent_frozen && !on_alternate_stack();
+	if (cfa < hook)
+		return false;
+	if (!agent_frozen)
+		return !on_alternate_stack();
+	return self->unwind && stack_is_home(&self->unwind->stacks, cfa) &&
+	       stack_is_home(&self->unwind->stacks, hook);
 }
 
-/* An allocator that calls hooks of its own accord does so from the same few places. */
-static bool is_known_call(struct thread *t, uintptr_t hook, uintptr_t cfa)
-{
-	return t->called_pc == *(const uint64_t *)(cfa - 8) && t->called_below == hook - cfa;
-}
+/* glibc's allocator calls no hook. */
+static bool calls_hooks(void) { return !real_facts.glibc_malloc || real_facts.library_new; }
 
-/* What t's busy gate means for the hook at cfa; self is the calling thread's first. */
-static enum chain_place busy_place(struct thread *self, struct thread *t, uintptr_t gate,
-				   uintptr_t cfa)
+/* What a busy gate means for the hook at cfa; self is the calling thread's first. */
+static enum chain_place busy_place(struct thread *self, uintptr_t gate, uintptr_t cfa)
 {
 	uintptr_t hook = gate & ~(uintptr_t)15;
-	bool in_real = gate & GATE_REAL;
+	enum chain_place place = chain_place(self, hook, cfa, gate & GATE_REAL);
 
-	if (in_real && is_known_call(t, hook, cfa))
-		return CHAIN_CALLED;
-	enum chain_place place = chain_place(self, hook, cfa);
-
-	if ((place == CHAIN_CUT || place == CHAIN_LOST) && is_above(hook, cfa))
+	if ((place == CHAIN_CUT || place == CHAIN_LOST) && is_above(self, hook, cfa))
 		return CHAIN_LEFT;
-	if (place != CHAIN_CALLED)
-		return place;
 	/* The agent itself calls no hook: another hook stands where a jump left this one. */
-	if (!in_real)
+	if (place == CHAIN_CALLED && !(gate & GATE_REAL))
 		return CHAIN_LEFT;
-	t->called_pc = *(const uint64_t *)(cfa - 8);
-	t->called_below = hook - cfa;
-	return CHAIN_CALLED;
+	return place;
 }
 
 static void abandoned_enter(struct thread *t, uintptr_t cfa)
@@ -304,17 +298,18 @@ static struct thread *thread_nested(struct thread *self, uintptr_t gate, uintptr
 	struct thread *t = self;
 
 	for (uint32_t level = 1;; level++) {
-		enum chain_place place = busy_place(self, t, gate, cfa);
+		enum chain_place place = busy_place(self, gate, cfa);
 
 		if (place == CHAIN_LEFT) {
 			abandoned_enter(t, cfa);
 			return t;
 		}
-		if ((gate & GATE_REAL) && place != CHAIN_IN_AGENT) {
-			if (place == CHAIN_IN_REAL || place == CHAIN_LOST)
-				break;
+		if (place == CHAIN_CALLED || place == CHAIN_WITHIN)
 			return NULL;
-		}
+		if ((gate & GATE_REAL) && place == CHAIN_CUT && calls_hooks())
+			return NULL;
+		if ((gate & GATE_REAL) && place != CHAIN_IN_AGENT)
+			break;
 		t = nested_of(t, level);
 		if (!t)
 			break;

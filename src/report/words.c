@@ -289,8 +289,8 @@ struct loss_words {
 static const struct loss_words loss_words[] = {
 	{"early_calls", "call before recording could start", "calls before recording could start",
 	 false},
-	{"nested_calls", "call by a signal handler inside another call",
-	 "calls by signal handlers inside other calls", false},
+	{"nested_calls", "call by a signal handler inside the allocator, not recorded",
+	 "calls by signal handlers inside the allocator, not recorded", false},
 	{"missed_frees", "free that no hook saw", "frees that no hook saw", false},
 	{"cut_stacks", "stack that ends before its root", "stacks that end before their root",
 	 false},

@@ -48,3 +48,38 @@ def test_handlers_are_recorded_wherever_they_interrupt_the_agent(record):
     assert run.root["unknown_frees"] == 0
     assert (run.root["live_blocks"], run.root["live_bytes"]) == (KEPT[0], KEPT[0] * KEPT[1])
     assert_published(run)
+
+
+def test_handlers_where_no_system_call_is_allowed(record):
+    """A slot of its own cannot be had any more: the handler's calls are counted, no more."""
+    run = record.run("stepped", "jailed")
+    assert run.said["acts"] > 500
+    losses = run.report.losses(run.root)
+    assert losses["seccomp"] == 1
+    # Those that came before the hook began, or after its end, are calls like any other.
+    made = function_of(run, "in_handler")
+    assert made["allocations"] == made["frees"] < run.said["nested"] / 10
+    assert losses["nested_calls"] == 2 * (run.said["nested"] - made["allocations"])
+    assert run.root["live_blocks"] == KEPT[0]
+
+
+def test_handlers_inside_the_allocator_are_counted(record):
+    """What they make is theirs; its free, later, is one of a block never seen."""
+    run = record.run("stepped", "inside", env={"LD_PRELOAD": str(record.library("reentrant"))})
+    acts = run.said["acts"]
+    assert acts > 30
+    assert run.report.losses(run.root) == {"nested_calls": acts}
+    assert run.root["unknown_frees"] == acts
+    made = function_of(run, "in_handler")
+    assert made["allocations"] == made["frees"] == run.said["nested"] - acts
+    assert (run.root["live_blocks"], run.root["live_bytes"]) == (KEPT[0], KEPT[0] * KEPT[1])
+    assert_published(run)
+
+
+def test_jumps_out_of_the_allocator_end_a_hook_too(record):
+    env = {"LD_PRELOAD": str(record.library("reentrant"))}
+    run = record.run("stepped", "jump_inside", env=env)
+    assert run.said["acts"] > 30
+    assert function_of(run, "after") == run.said.only(SITE_TOTALS)
+    assert run.report.losses(run.root) == {"abandoned_calls": run.said["acts"]}
+    assert run.root["peak_error_bytes"] == 0
