@@ -126,13 +126,49 @@ static struct rule_table *table_make(uint64_t entries)
 	return table;
 }
 
+/* Enters a rule in its line; whether a good one had to go. pc: see rule_find(). */
+static bool entry_store(struct rule_table *table, uint64_t pc, uint64_t stamp, uint64_t rule)
+{
+	struct rule_entry *own = &table->entry[pc & table->mask], *e = own;
+	bool taken = true;
+
+	for (uint64_t way = 0; way < RULE_WAYS && taken; way++) {
+		e = &table->entry[(pc ^ way) & table->mask];
+		uint64_t old = atomic_load_explicit(&e->rule, memory_order_relaxed);
+		uint64_t key =
+			atomic_load_explicit(&e->check, memory_order_relaxed) ^ old * RULE_MIX;
+
+		taken = old && key != (pc | stamp) && (key ^ stamp) >> 48 == 0;
+	}
+	if (taken)
+		e = own;
+	atomic_store_explicit(&e->check, (pc | stamp) ^ rule * RULE_MIX, memory_order_relaxed);
+	atomic_store_explicit(&e->rule, rule, memory_order_relaxed);
+	return taken;
+}
+
+static void table_copy(struct rule_table *to, const struct rule_table *from, uint64_t stamp)
+{
+	for (uint64_t i = 0; i <= from->mask; i++) {
+		uint64_t rule = atomic_load_explicit(&from->entry[i].rule, memory_order_relaxed);
+		uint64_t key = atomic_load_explicit(&from->entry[i].check, memory_order_relaxed) ^
+			       rule * RULE_MIX;
+
+		/* Not one torn, which would be found here by an address that is not its own. */
+		if (rule && (key ^ stamp) >> 48 == 0 && ((key ^ i) & from->mask) < RULE_WAYS)
+			entry_store(to, key ^ stamp, stamp, rule);
+	}
+}
+
 /* A loser of the race gives its table back. The old one stays: others may be in it. */
-static struct rule_table *table_replace(struct rule_table *old, uint64_t entries)
+static struct rule_table *table_replace(struct rule_table *old, uint64_t entries, uint64_t stamp)
 {
 	struct rule_table *table = table_make(entries);
 
 	if (!table)
 		return old;
+	if (old)
+		table_copy(table, old, stamp);
 	if (atomic_compare_exchange_strong(&rule_table, &old, table))
 		return table;
 	private_pages_free(table, table_bytes(entries));
@@ -143,27 +179,21 @@ struct rule_table *rules_table(void)
 {
 	struct rule_table *table = atomic_load_explicit(&rule_table, memory_order_acquire);
 
-	return AGENT_LIKELY(table) ? table : table_replace(NULL, FIRST_ENTRIES);
+	return AGENT_LIKELY(table) ? table : table_replace(NULL, FIRST_ENTRIES, 0);
 }
 
 void rules_store(uint64_t address, uint32_t generation, uint64_t rule)
 {
 	struct rule_table *table = rules_table();
-	uint64_t pc = address + 1;
+	uint64_t stamp = (uint64_t)generation << 48;
 
 	if (!table || generation != atomic_load(&rule_generation))
 		return;
-	struct rule_entry *e = &table->entry[pc & table->mask];
-	bool taken = atomic_load_explicit(&e->rule, memory_order_relaxed) != 0;
-
-	atomic_store_explicit(&e->check, (pc | (uint64_t)generation << 48) ^ rule * RULE_MIX,
-			      memory_order_relaxed);
-	atomic_store_explicit(&e->rule, rule, memory_order_relaxed);
 	if ((rule_where(rule) & MGL_NODE_MODULE_MASK) == 0)
 		atomic_store_explicit(&unknown_code, true, memory_order_relaxed);
-	if (taken && table->mask < LARGEST_ENTRIES - 1 &&
-	    atomic_fetch_add_explicit(&table->evicted, 1, memory_order_relaxed) == table->mask / 2)
-		table_replace(table, (table->mask + 1) * GROWTH);
+	if (entry_store(table, address + 1, stamp, rule) && table->mask < LARGEST_ENTRIES - 1 &&
+	    atomic_fetch_add_explicit(&table->evicted, 1, memory_order_relaxed) == table->mask / 4)
+		table_replace(table, (table->mask + 1) * GROWTH, stamp);
 }
 
 void rules_flush(void)

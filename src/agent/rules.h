@@ -4,7 +4,9 @@
  *
  * A cache entry is 16 bytes: the rule, and a check that mixes rule, address and
  * generation. Both are written and read without order or lock; an entry torn between two
- * writers fails its check and is a miss. A flush is a new generation.
+ * writers fails its check and is a miss. A flush is a new generation. An address has its place
+ * in a cache line, or, where that is taken, another one there: so the table is well filled,
+ * and little of the program's cache goes to it.
  *
  * The address a rule belongs to is the one looked up: a return address − 1, or the
  * instruction itself below a signal frame.
@@ -73,7 +75,8 @@ struct rule_table {
 extern _Atomic(struct rule_table *) rule_table; /* NULL until rules_table() made it */
 extern _Atomic uint32_t rule_generation;
 
-#define RULE_MIX UINT64_C(0x9e3779b97f4a7c15)
+#define RULE_MIX  UINT64_C(0x9e3779b97f4a7c15)
+#define RULE_WAYS 4u /* entries of a cache line */
 
 /* A table and a generation, ready for look-ups. */
 struct rule_place {
@@ -93,12 +96,17 @@ static inline struct rule_place rule_place(const struct rule_table *table, uint3
 static inline uint64_t rule_find(struct rule_place place, uint64_t pc)
 {
 	uint64_t offset = pc * sizeof(struct rule_entry) & place.mask;
-	const struct rule_entry *e =
-		(const struct rule_entry *)((const char *)place.entry + offset);
-	uint64_t rule = atomic_load_explicit(&e->rule, memory_order_relaxed);
-	uint64_t check = atomic_load_explicit(&e->check, memory_order_relaxed);
 
-	return AGENT_LIKELY(check == ((pc | place.stamp) ^ rule * RULE_MIX)) ? rule : 0;
+	for (uint64_t way = 0; way < RULE_WAYS; way++) {
+		const struct rule_entry *e =
+			(const void *)((const char *)place.entry + (offset ^ way * sizeof(*e)));
+		uint64_t rule = atomic_load_explicit(&e->rule, memory_order_relaxed);
+		uint64_t check = atomic_load_explicit(&e->check, memory_order_relaxed);
+
+		if (AGENT_LIKELY(check == ((pc | place.stamp) ^ rule * RULE_MIX)))
+			return rule;
+	}
+	return 0;
 }
 
 /* The table, made at first; NULL = no memory, and nothing is cached. */
