@@ -103,6 +103,8 @@ bool analyze_name_is_root(const struct analyze_model *model, uint32_t name)
 		"main.main",
 		"runtime.main",
 		"runtime.goexit*",
+		"runtime.systemstack*",
+		"runtime.mcall*",
 		"runtime.rt0_go*",
 		"runtime.mstart*",
 		"lang_start*",

@@ -25,7 +25,7 @@ struct summary {
 	uint32_t place; /* of the process */
 	const struct report_summary *options;
 	const struct report_style *style;
-	const struct analyze_timeline *timeline;
+	struct analyze_timeline timeline;
 	struct strbuf *out;
 };
 
@@ -151,7 +151,6 @@ static bool matters(const struct summary *summary, const struct analyze_group *l
 	case ANALYZE_BY_LIVE:
 		return value >= all->peak_bytes / 20 || value >= UINT64_C(1) << 20;
 	case ANALYZE_BY_TEMPORARY:
-		return value >= TIMES_LEAST && value >= all->allocations / 10;
 	case ANALYZE_BY_ALLOCATIONS:
 		return value >= TIMES_LEAST && value >= all->allocations / 10;
 	default:
@@ -338,7 +337,7 @@ static struct error *put_parts(const struct summary *summary)
 {
 	TRY(put_finding(summary));
 	TRY(put_tables(summary));
-	report_put_graph(summary->out, summary->timeline, summary->process, summary->style);
+	report_put_graph(summary->out, &summary->timeline, summary->process, summary->style);
 	TRY(put_sizes(summary));
 	return put_symbols(summary);
 }
@@ -346,17 +345,15 @@ static struct error *put_parts(const struct summary *summary)
 static struct error *put_process(struct summary *summary)
 {
 	const struct analyze_counts *counts = &summary->process->counts;
-	struct analyze_timeline timeline;
 	struct error *error = NULL;
 
-	TRY(analyze_timeline_load(summary->model, summary->place, &timeline));
-	summary->timeline = &timeline;
+	TRY(analyze_timeline_load(summary->model, summary->place, &summary->timeline));
 	report_put_head(summary->out, summary->process, summary->style);
-	report_put_mapped(summary->out, summary->process, &timeline, summary->style);
+	report_put_mapped(summary->out, summary->process, &summary->timeline, summary->style);
 	report_put_others(summary->out, summary->model, summary->process, summary->style);
 	if (counts->allocations || counts->live_blocks)
 		error = put_parts(summary);
-	analyze_timeline_free(&timeline);
+	analyze_timeline_free(&summary->timeline);
 	return error;
 }
 

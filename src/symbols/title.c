@@ -77,7 +77,8 @@ static void append_plain(const char *function, struct strbuf *name)
 			/* A scope without a name. */
 			if (starts_with(at, "::") && (name->length == 0 || ends_scope(name)))
 				at += 2;
-		} else if (*at == '<') {
+		} else if (*at == '<' || (*at == '(' && at != function && at[-1] == '.')) {
+			/* Rust's type, and Go's: "net/http.(*conn).serve". */
 			const char *end = skip_brackets(at);
 
 			strbuf_append_bytes(name, at, (size_t)(end - at));
@@ -142,6 +143,9 @@ static bool is_wrapper_name(const char *name)
 		"PyUnicode_New",
 		/* Go's way to C. */
 		"runtime.asmcgocall",
+		"runtime.cgocall",
+		"_cgo_",
+		"x_cgo_",
 		"__rust_",
 		"__rdl_",
 		"__rg_",
@@ -160,7 +164,8 @@ static bool is_wrapper_name(const char *name)
 		"core::fmt::",
 	};
 	static const char *const parts[] = {
-		"*alloc*", "*memalign*", "*strdup*", "*strndup*", "*wcsdup*", "*memdup*",
+		"*alloc*",  "*memalign*", "*strdup*",   "*strndup*",
+		"*wcsdup*", "*memdup*",   "*._Cfunc_*", "*._C2func_*",
 	};
 	static const char *const rust[] = {"alloc::", "core::", "hashbrown::", "std::"};
 

@@ -155,3 +155,26 @@ def test_the_same_answers_and_the_same_counts(record, tmp_path, program, scale):
         assert said
     assert process["end"] == {"kind": "exit", "code": 0}
     assert_plausible(process, profile.sites_of(process))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program,sites",
+    [
+        (rust, ["keeper::words < keeper::main", "keeper::keep < keeper::main"]),
+        (go, ["take < main.keep", "take < main.produce", "main.lengths < main.main.func"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_sites_are_called_after_the_program(record, tmp_path, program, sites):
+    """Not after the language's library or its way to C; and every stack is whole."""
+    command, _ = program(tmp_path, 1)
+    path = record.new_paths()[0]
+    run([record.tool, "-q", "-o", path, "--", *command], tmp_path)
+    by_stack = [record.tool, "hist", "--by", "stack", "--sites", "all", path]
+    text = subprocess.run(by_stack, capture_output=True, text=True, check=True).stdout
+    for site in sites:
+        assert f"\n{site}" in f"\n{text}", site
+    summary = [record.tool, "report", "--summary", path]
+    text = subprocess.run(summary, capture_output=True, text=True, check=True).stdout
+    assert "NOT SEEN" not in text

@@ -53,6 +53,9 @@ static void test_wrappers(void **state)
 		"<&mut dyn core::ops::function::FnMut() as core::ops::FnOnce>::call_once",
 		"<hashbrown::map::HashMap<K,V> as core::iter::Extend<(K,V)>>::extend",
 		"runtime.asmcgocall.abi0",
+		"runtime.cgocall",
+		"_cgo_08d69b39cb30_Cfunc__Cmalloc",
+		"main._Cfunc_CString",
 	};
 
 	(void)state;
@@ -80,6 +83,7 @@ static void test_others(void **state)
 		"<&mut dyn my::Trait as core::ops::FnOnce>::call_once",
 		"<&",
 		"_PyUnicode_JoinArray",
+		"main.(*Cache).Put",
 	};
 
 	(void)state;
@@ -99,6 +103,8 @@ static void test_plain_names(void **state)
 		{"app::load()::{lambda(int)#1}::operator()(int) const", "app::load"},
 		{"hashbrown::raw::RawTable<T,A>::reserve", "hashbrown::raw::RawTable::reserve"},
 		{"r::load::{{closure}}", "r::load"},
+		{"net/http.(*conn).serve.func1", "net/http.(*conn).serve.func1"},
+		{"main.Map[go.shape.int]", "main.Map"},
 		{"<my::Type as core::clone::Clone>::clone",
 		 "<my::Type as core::clone::Clone>::clone"},
 	};
