@@ -1,6 +1,7 @@
 """The report command over ledgers that no agent wrote: the fuzz target's corpus."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -115,3 +116,12 @@ def test_refusals_say_what_is_wrong(mallograph, sample, tmp_path):
 def test_lines_fit_a_terminal(mallograph, sample):
     lines = run(mallograph, "--sites", "all", sample).stdout.decode().splitlines()
     assert max(map(len, lines)) <= 80
+
+
+def test_the_corpus_is_of_this_layout(root):
+    """Of another one the reader refuses it before it sees what is wrong with it."""
+    layout = (root / "src/ledger/layout.h").read_text()
+    version = int(re.search(r"define MGL_LAYOUT_VERSION (\d+)u", layout)[1])
+    for path in (root / "tests/fuzz/ledger_reader.corpus").glob("*.txt"):
+        head = re.search(r"^0 \w{16} (\w{8})", path.read_text(), re.M)[1]
+        assert int.from_bytes(bytes.fromhex(head), "little") == version, path
