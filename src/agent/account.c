@@ -179,6 +179,14 @@ static AGENT_HOT uint64_t number_now(const struct thread *t)
 	return (AGENT_LIKELY(next == t->number_stop) ? t->number : next) - 1;
 }
 
+/* In allocations. */
+static AGENT_HOT uint64_t lifetime_of(const struct thread *t, uint64_t word)
+{
+	uint64_t born = mgl_birth_number(mgl_shadow_birth(word)), now = number_now(t);
+
+	return AGENT_LIKELY(now > born) ? now - born : 0;
+}
+
 /* Not for what a hook could not finish because a handler forked inside it. */
 static AGENT_COLD void loss_count(struct thread *t, enum mgl_loss kind)
 {
@@ -198,14 +206,11 @@ static AGENT_HOT uint64_t row_out(struct thread *t, struct mgl_row *row, uint64_
 				  uint64_t rest)
 {
 	uint64_t size = class_low[row->size_class] + rest;
-	uint64_t born = mgl_birth_number(mgl_shadow_birth(word));
-	uint64_t now = number_now(t);
 
 	row_touch(t, row);
 	LEDGER_ADD(row->frees, 1);
 	LEDGER_ADD(row->bytes_out, size);
-	if (AGENT_LIKELY(now > born))
-		LEDGER_ADD(row->lifetime, now - born);
+	LEDGER_ADD(row->lifetime, lifetime_of(t, word));
 	return size;
 }
 
@@ -292,13 +297,15 @@ static __attribute__((noinline)) void free_slow(struct thread *t, uintptr_t bloc
 	hook_phase(t, cfa, GATE_REAL);
 }
 
+/* No allocation of this thread lies in between; what others did meanwhile is not asked. */
+#define TEMPORARY UINT64_MAX
+
 /* A block that this thread counted in and whose word is at `at`. */
 static AGENT_HOT void free_own(struct thread *t, uintptr_t block, uintptr_t cfa,
 			       _Atomic uint64_t *at, struct mgl_row *row, uint64_t size,
-			       uint64_t born, bool temporary)
+			       uint64_t lifetime)
 {
 	int64_t held = LEDGER_GET(t->slot->delta) - (int64_t)size;
-	uint64_t now = number_now(t);
 
 	if (AGENT_UNLIKELY(!may_hold(t, held) || row->size_class >= MGL_LARGE_CLASS)) {
 		free_slow(t, block, cfa);
@@ -310,11 +317,11 @@ static AGENT_HOT void free_own(struct thread *t, uintptr_t block, uintptr_t cfa,
 	row_touch(t, row);
 	LEDGER_ADD(row->frees, 1);
 	LEDGER_ADD(row->bytes_out, size);
-	if (now > born)
-		LEDGER_ADD(row->lifetime, now - born);
-	if (temporary) {
+	if (lifetime == TEMPORARY) {
 		LEDGER_ADD(row->temporaries, 1);
 		t->last.block = 0;
+	} else {
+		LEDGER_ADD(row->lifetime, lifetime);
 	}
 	LEDGER_SET(t->slot->delta, held);
 	op_end(t, op);
@@ -327,7 +334,7 @@ void account_free(struct thread *t, void *p, uintptr_t cfa)
 
 	hook_phase(t, cfa, GATE_AGENT);
 	if (block == t->last.block && LEDGER_GET(*t->last.at) == t->last.word) {
-		free_own(t, block, cfa, t->last.at, t->last.row, t->last.size, t->number - 1, true);
+		free_own(t, block, cfa, t->last.at, t->last.row, t->last.size, TEMPORARY);
 		return;
 	}
 	_Atomic uint64_t *at = shadow_word(t, block);
@@ -339,7 +346,7 @@ void account_free(struct thread *t, void *p, uintptr_t cfa)
 		if (AGENT_LIKELY(row && row->slot == t->slot_ref)) {
 			free_own(t, block, cfa, at, row,
 				 class_low[row->size_class] + mgl_shadow_rest(word),
-				 mgl_birth_number(mgl_shadow_birth(word)), false);
+				 lifetime_of(t, word));
 			return;
 		}
 	}
@@ -464,6 +471,9 @@ static AGENT_COLD void *allocated_none(struct thread *t, enum mgl_api api)
 	return NULL;
 }
 
+/* Where it is null, too, nothing happens. */
+static AGENT_HOT void prefetch(const void *at) { __asm__ volatile("prefetcht0 (%0)" : : "r"(at)); }
+
 void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api api, uintptr_t pc,
 			uintptr_t cfa)
 {
@@ -473,10 +483,12 @@ void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api 
 	hook_phase(t, cfa, GATE_AGENT);
 	if (AGENT_UNLIKELY(!made))
 		return allocated_none(t, api);
+	_Atomic uint64_t *at = shadow_word(t, block);
+
+	prefetch(at); /* on its way while the stack is looked at */
 	uint32_t node = unwind_stack(t, &regs);
 	uint32_t size_class = mgl_size_class(size);
 	struct mgl_row *row = row_look_up(t, row_key(node, size_class, api));
-	_Atomic uint64_t *at = shadow_word(t, block);
 
 	if (AGENT_UNLIKELY(!row || !at || LEDGER_GET(*at) != 0 || t->number >= t->number_stop ||
 			   size_class >= MGL_LARGE_CLASS))

@@ -90,20 +90,15 @@ bool trie_start(struct agent *a);
 
 /* --- session.c: records ------------------------------------------------------------- */
 
-/* The row of a number, its ref >> 3; NULL = there is none. Whatever the number's 26 bits hold,
- * this reads nothing but units[]. */
-static AGENT_HOT struct mgl_row *row_numbered(const struct thread *t, uint32_t number)
+/* The row a shadow word names; NULL = there is none, as of a tag. Twelve bits of the word
+ * index units[], so whatever the word holds, this reads nothing else. */
+static AGENT_HOT struct mgl_row *row_at(const struct thread *t, uint64_t word)
 {
+	uint32_t number = (uint32_t)(word >> 38);
 	uint8_t *unit = t->units[number >> (MGL_REF_UNIT_SHIFT - 3)];
 	size_t place = number & ((1u << (MGL_REF_UNIT_SHIFT - 3)) - 1);
 
 	return AGENT_LIKELY(unit != NULL) ? (struct mgl_row *)unit + place : NULL;
-}
-
-/* The row a shadow word names; NULL = none, as of a tag. */
-static AGENT_HOT struct mgl_row *row_at(const struct thread *t, uint64_t word)
-{
-	return row_numbered(t, (uint32_t)(word >> 38));
 }
 
 /* --- clock.c ----------------------------------------------------------------------- */

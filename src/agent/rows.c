@@ -4,7 +4,7 @@
 
 #define FIRST_ENTRIES 256u
 
-static uint32_t empty;
+static uint64_t empty;
 struct row_index rows_none = {.entries = &empty};
 
 _Static_assert(offsetof(struct mgl_row, node) == 0 && offsetof(struct mgl_row, size_class) == 4 &&
@@ -12,16 +12,16 @@ _Static_assert(offsetof(struct mgl_row, node) == 0 && offsetof(struct mgl_row, s
 	       "a row starts with its key");
 
 /* Enters a row whose key is not there. */
-static void enter(struct row_index *index, uint32_t number, uint64_t key)
+static void enter(struct row_index *index, const struct mgl_row *row)
 {
-	uint64_t h = row_hash(key), at = h >> 32;
+	uint64_t h = row_hash(row_key_of(row)), at = h >> 32;
 
 	while (index->entries[at & index->mask])
 		at++;
 	index->count++;
 	atomic_signal_fence(memory_order_release);
 	index->entries[at & index->mask] =
-		(uint32_t)(h >> (32 + ROW_NUMBER_BITS)) << ROW_NUMBER_BITS | number;
+		h >> ROW_ADDRESS_BITS << ROW_ADDRESS_BITS | (uint64_t)(uintptr_t)row;
 }
 
 static bool index_double(struct thread *t)
@@ -47,11 +47,8 @@ static bool index_double(struct thread *t)
 		return true;
 	}
 	for (uint64_t i = 0; i <= old->mask; i++) {
-		uint32_t number = old->entries[i] & ((1u << ROW_NUMBER_BITS) - 1);
-		const struct mgl_row *row = number ? row_numbered(t, number) : NULL;
-
-		if (row)
-			enter(&grown, number, row_key_of(row));
+		if (old->entries[i])
+			enter(&grown, row_of_entry(old->entries[i]));
 	}
 	private_pages_free(old->page_bytes ? old->entries : NULL, old->page_bytes);
 	*old = grown;
@@ -71,7 +68,7 @@ AGENT_COLD struct mgl_row *row_make(struct thread *t, uint64_t key)
 {
 	uint32_t ref;
 
-	if (t->rows->count * 4 >= t->rows->mask && !index_grow(t) &&
+	if (t->rows->count * 3 >= t->rows->mask && !index_grow(t) &&
 	    t->rows->count >= t->rows->mask)
 		return NULL;
 	struct mgl_row *row = record_alloc_row(t, &ref);
@@ -86,6 +83,6 @@ AGENT_COLD struct mgl_row *row_make(struct thread *t, uint64_t key)
 	row->next = LEDGER_GET(t->slot->rows);
 	atomic_store_explicit(&t->slot->rows, ref, memory_order_release);
 	/* The entry last: a handler may leave this hook for good after any store. */
-	enter(t->rows, ref >> 3, key);
+	enter(t->rows, row);
 	return row;
 }

@@ -1,20 +1,19 @@
 /*
  * A thread's rows: (node, function called, size class) → struct mgl_row. The rows are the
  * ledger's, chained from the slot; the index is the thread's own private memory, and small,
- * so that it stays in the cache where the rows do not: 4 bytes an entry, the key is the
- * row's own first word.
+ * so that it stays in the cache where the rows do not: the key is the row's own first word.
  */
 #ifndef MALLOGRAPH_AGENT_ROWS_H
 #define MALLOGRAPH_AGENT_ROWS_H
 
 #include "agent/core.h"
 
-#define ROW_NUMBER_BITS 26u
+#define ROW_ADDRESS_BITS 47u
 
 struct row_index {
 	uint64_t mask;
-	uint32_t *entries; /* row number | the hash's top bits above it; 0 = empty */
-	uint64_t count;    /* at most a quarter of them, so that a search is one step */
+	uint64_t *entries; /* the row's address | the hash's top bits above it; 0 = empty */
+	uint64_t count;    /* at most a third of them, so that a search is one step */
 	size_t page_bytes; /* of entries, where they have pages of their own */
 };
 
@@ -34,6 +33,11 @@ static AGENT_HOT uint64_t row_key_of(const struct mgl_row *row)
 
 static AGENT_HOT uint64_t row_hash(uint64_t key) { return key * UINT64_C(0x9e3779b97f4a7c15); }
 
+static AGENT_HOT struct mgl_row *row_of_entry(uint64_t entry)
+{
+	return (struct mgl_row *)(uintptr_t)(entry & ((UINT64_C(1) << ROW_ADDRESS_BITS) - 1));
+}
+
 /* Where a thread begins: one empty entry. */
 extern struct row_index rows_none;
 
@@ -45,14 +49,12 @@ static AGENT_HOT struct mgl_row *row_look_up(const struct thread *t, uint64_t ke
 {
 	const struct row_index *index = t->rows;
 	uint64_t h = row_hash(key);
-	uint32_t tag = (uint32_t)(h >> (32 + ROW_NUMBER_BITS));
 
 	for (uint64_t at = h >> 32;; at++) {
-		uint32_t entry = index->entries[at & index->mask];
+		uint64_t entry = index->entries[at & index->mask];
 
-		if (AGENT_LIKELY(entry >> ROW_NUMBER_BITS == tag)) {
-			struct mgl_row *row =
-				row_numbered(t, entry & ((1u << ROW_NUMBER_BITS) - 1));
+		if (AGENT_LIKELY((entry ^ h) >> ROW_ADDRESS_BITS == 0)) {
+			struct mgl_row *row = row_of_entry(entry);
 
 			if (AGENT_LIKELY(row && row_key_of(row) == key))
 				return row;

@@ -441,10 +441,19 @@ static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_reg
 	return e->node;
 }
 
+/* On its own, so that the shorter way saves no registers. */
+static __attribute__((noinline)) uint32_t stack_other(struct thread *t,
+						      const struct unwind_regs *regs)
+{
+	struct unwind_memo *memo;
+	uint32_t node = memo_node(t->unwind, regs, &memo);
+
+	return AGENT_LIKELY(node) ? node : stack_new(t, regs, memo);
+}
+
 uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
 {
 	struct unwind_state *u = t->unwind;
-	struct unwind_memo *memo;
 
 	if (AGENT_UNLIKELY(!u || u->hot.generation != atomic_load_explicit(&rule_generation,
 									   memory_order_relaxed)))
@@ -453,7 +462,5 @@ uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
 	    !((u->hot.bp ^ regs->bp) & u->hot.bp_mask) &&
 	    AGENT_LIKELY(!unwind_verify(u->hot.pair, u->hot.first)) && AGENT_LIKELY(u->hot.node))
 		return u->hot.node;
-	uint32_t node = memo_node(u, regs, &memo);
-
-	return AGENT_LIKELY(node) ? node : stack_new(t, regs, memo);
+	return stack_other(t, regs);
 }
