@@ -295,6 +295,7 @@ struct error *collect_finish(struct ledger_reader *reader,
 		store_writer_abort(finishing.writer);
 	else
 		error = store_writer_finish(finishing.writer);
+	collect_finish_frames_free(&finishing);
 	ledger_family_free(&finishing.family);
 	ledger_stacks_deinit(&finishing.stacks);
 	vector_free(&finishing.sites);

@@ -44,7 +44,8 @@ struct finishing {
 	struct ledger_stacks stacks;
 	VECTOR(struct finish_site) sites; /* their id is their place + 1 */
 	struct map_index site_index;
-	uint64_t threads; /* ids taken */
+	struct finish_placing *placing; /* finish_stacks.c's; NULL = nothing was placed yet */
+	uint64_t threads;               /* ids taken */
 	uint64_t snaps;
 	uint64_t series;
 	uint64_t blocks_left; /* of COLLECT_BLOCKS */
@@ -91,7 +92,11 @@ struct error *collect_finish_series(struct finish_process *process) ERROR_MUST_C
 /* finish_blocks.c: cohorts and blocks. */
 struct error *collect_finish_blocks(struct finish_process *process) ERROR_MUST_CHECK;
 
-/* finish_stacks.c: modules, frames, lines, and the sites with their titles. */
+/* finish_stacks.c: frames named since it was called last; the store takes them in while
+ * others are named. */
+struct error *collect_finish_frames(struct finishing *finishing) ERROR_MUST_CHECK;
+/* Modules, lines, and the sites with their titles. */
 struct error *collect_finish_stacks(struct finishing *finishing) ERROR_MUST_CHECK;
+void collect_finish_frames_free(struct finishing *finishing);
 
 #endif

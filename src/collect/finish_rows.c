@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-/* Sums by two small numbers, the key: site or thread << 32 | class or thread. */
+#define PLACED_ROWS 1024 /* between looks for new frames */
+
+/* Sums by two small numbers, the key: site or thread << 32 | class or thread. A site has few
+ * rows and there are many sites: what is of sites is summed once it is sorted. */
 struct sum {
 	uint64_t key;
 	uint64_t allocs;
@@ -13,7 +16,7 @@ struct sum {
 
 struct sums {
 	VECTOR(struct sum) list;
-	struct map_u64 at;
+	struct map_u64 at; /* of threads' alone */
 };
 
 struct summing {
@@ -24,24 +27,33 @@ struct summing {
 	struct sums threads; /* by id << 32 */
 };
 
-static struct error *sums_add(struct sums *sums, uint64_t major, uint64_t minor,
-			      const struct ledger_row *row)
+static void sum_add(struct sum *sum, const struct sum *more)
 {
-	uint64_t key = major << 32 | minor;
-	const uint64_t *at = map_u64_find(&sums->at, key);
-	struct sum *sum;
+	sum->allocs += more->allocs;
+	sum->frees += more->frees;
+	sum->bytes += more->bytes;
+}
+
+static struct sum sum_of(uint64_t major, uint64_t minor, const struct ledger_row *row)
+{
+	return (struct sum){
+		.key = major << 32 | minor,
+		.allocs = row->allocs,
+		.frees = row->frees,
+		.bytes = row->bytes_in,
+	};
+}
+
+static struct error *sums_add(struct sums *sums, struct sum sum)
+{
+	const uint64_t *at = map_u64_find(&sums->at, sum.key);
 
 	if (at) {
-		sum = vector_at(&sums->list, *at);
-	} else {
-		TRY(map_u64_set(&sums->at, key, sums->list.count));
-		TRY(vector_push(&sums->list, (struct sum){.key = key}));
-		sum = &sums->list.items[sums->list.count - 1];
+		sum_add(vector_at(&sums->list, *at), &sum);
+		return NULL;
 	}
-	sum->allocs += row->allocs;
-	sum->frees += row->frees;
-	sum->bytes += row->bytes_in;
-	return NULL;
+	TRY(map_u64_set(&sums->at, sum.key, sums->list.count));
+	return vector_push(&sums->list, sum);
 }
 
 static int compare_sums(const void *a, const void *b)
@@ -53,8 +65,18 @@ static int compare_sums(const void *a, const void *b)
 
 static void sums_sort(struct sums *sums)
 {
-	if (sums->list.count)
-		qsort(sums->list.items, sums->list.count, sizeof(*sums->list.items), compare_sums);
+	size_t kept = 0;
+
+	if (sums->list.count == 0)
+		return;
+	qsort(sums->list.items, sums->list.count, sizeof(*sums->list.items), compare_sums);
+	for (size_t i = 1; i < sums->list.count; i++) {
+		if (sums->list.items[i].key == sums->list.items[kept].key)
+			sum_add(&sums->list.items[kept], &sums->list.items[i]);
+		else
+			sums->list.items[++kept] = sums->list.items[i];
+	}
+	sums->list.count = kept + 1;
 }
 
 static void sums_deinit(struct sums *sums)
@@ -142,12 +164,12 @@ static struct error *add_row(struct summing *summing, const struct ledger_row *r
 	*ret = site;
 	collect_finish_counts_add(&process->finishing->sites.items[site].counts, row);
 	collect_finish_counts_add(&process->counts, row);
-	TRY(sums_add(&summing->site_sizes, site, row->size_class, row));
+	TRY(vector_push(&summing->site_sizes.list, sum_of(site, row->size_class, row)));
 	if (thread == 0)
 		return NULL;
-	TRY(sums_add(&summing->site_threads, site, thread, row));
-	TRY(sums_add(&summing->thread_sizes, thread, row->size_class, row));
-	return sums_add(&summing->threads, thread, 0, row);
+	TRY(vector_push(&summing->site_threads.list, sum_of(site, thread, row)));
+	TRY(sums_add(&summing->thread_sizes, sum_of(thread, row->size_class, row)));
+	return sums_add(&summing->threads, sum_of(thread, 0, row));
 }
 
 static struct error *add_rows(struct summing *summing)
@@ -160,6 +182,8 @@ static struct error *add_rows(struct summing *summing)
 	for (size_t i = 0; i < process->rows.count; i++) {
 		const struct ledger_row *row = &process->rows.items[i];
 
+		if (i % PLACED_ROWS == 0)
+			TRY(collect_finish_frames(process->finishing));
 		if (row->allocs || row->frees)
 			TRY(add_row(summing, row, &process->row_sites[i]));
 		else

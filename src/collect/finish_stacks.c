@@ -18,17 +18,17 @@ struct loc {
 	bool is_runtime; /* of the C or C++ library */
 };
 
-struct placing {
+struct finish_placing {
 	struct finishing *finishing;
 	struct symbols *symbols;
 	struct symbols_module **modules; /* by place in stacks; NULL = nothing to look up */
 	VECTOR(struct loc) locs;         /* [0] is not used */
 	struct map_index loc_index;
-	uint32_t *frame_locs; /* by frame; 0 = cut */
+	VECTOR(uint32_t) frame_locs; /* by frame, as far as they are placed; 0 = cut */
 };
 
 struct loc_key {
-	const struct placing *placing;
+	const struct finish_placing *placing;
 	struct loc loc;
 };
 
@@ -42,7 +42,7 @@ static bool same_loc(void *context, uint32_t position)
 	       !((is->flags ^ key->loc.flags) & STORE_LOC_EXACT);
 }
 
-static struct error *loc_of(struct placing *placing, const struct ledger_frame *frame,
+static struct error *loc_of(struct finish_placing *placing, const struct ledger_frame *frame,
 			    uint32_t *ret)
 {
 	struct loc_key key = {
@@ -69,18 +69,49 @@ static struct error *loc_of(struct placing *placing, const struct ledger_frame *
 	return NULL;
 }
 
-static struct error *place_frames(struct placing *placing)
+static struct error *place_frame(struct finish_placing *placing, uint32_t at)
 {
-	const struct ledger_stacks *stacks = &placing->finishing->stacks;
+	const struct ledger_frame *frame = &placing->finishing->stacks.frames.items[at];
+	struct store_stack row = {.id = at, .parent = frame->parent};
+	uint32_t loc = 0;
 
-	placing->frame_locs = calloc(stacks->frames.count, sizeof(*placing->frame_locs));
-	if (!placing->frame_locs)
-		return error_no_memory();
-	TRY(vector_push(&placing->locs, (struct loc){0}));
-	for (size_t i = 1; i < stacks->frames.count; i++)
-		if (!(stacks->frames.items[i].flags & MGL_NODE_CUT))
-			TRY(loc_of(placing, &stacks->frames.items[i], &placing->frame_locs[i]));
+	if (!(frame->flags & MGL_NODE_CUT))
+		TRY(loc_of(placing, frame, &loc));
+	row.loc = loc;
+	TRY(vector_push(&placing->frame_locs, loc));
+	return store_put(placing->finishing->writer, &row);
+}
+
+struct error *collect_finish_frames(struct finishing *finishing)
+{
+	struct finish_placing *placing = finishing->placing;
+
+	if (!placing) {
+		placing = calloc(1, sizeof(*placing));
+		if (!placing)
+			return error_no_memory();
+		finishing->placing = placing;
+		placing->finishing = finishing;
+		TRY(vector_push(&placing->locs, (struct loc){0}));
+		TRY(vector_push(&placing->frame_locs, 0));
+	}
+	while (placing->frame_locs.count < finishing->stacks.frames.count)
+		TRY(place_frame(placing, (uint32_t)placing->frame_locs.count));
 	return NULL;
+}
+
+void collect_finish_frames_free(struct finishing *finishing)
+{
+	struct finish_placing *placing = finishing->placing;
+
+	if (!placing)
+		return;
+	symbols_free(placing->symbols);
+	free(placing->modules);
+	vector_free(&placing->frame_locs);
+	vector_free(&placing->locs);
+	map_index_free(&placing->loc_index);
+	free(placing);
 }
 
 static bool has_symbols(const struct ledger_module *module)
@@ -88,7 +119,7 @@ static bool has_symbols(const struct ledger_module *module)
 	return !(module->flags & (MGL_MODULE_AGENT | MGL_MODULE_VDSO));
 }
 
-static struct error *find_symbols(struct placing *placing)
+static struct error *find_symbols(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
 
@@ -116,7 +147,7 @@ static struct error *find_symbols(struct placing *placing)
 
 /* --- writing ------------------------------------------------------------------------ */
 
-static struct error *intern(struct placing *placing, const char *text, uint64_t *ret)
+static struct error *intern(struct finish_placing *placing, const char *text, uint64_t *ret)
 {
 	return store_intern(placing->finishing->writer, text, text ? strlen(text) : 0, ret);
 }
@@ -127,7 +158,8 @@ static const enum store_symbols levels[] = {
 	[SYMBOLS_FULL] = STORE_SYMBOLS_FULL,
 };
 
-static struct error *set_verdict(struct placing *placing, size_t at, struct store_module *row)
+static struct error *set_verdict(struct finish_placing *placing, size_t at,
+				 struct store_module *row)
 {
 	struct symbols_verdict verdict = {.level = SYMBOLS_NONE};
 
@@ -140,7 +172,7 @@ static struct error *set_verdict(struct placing *placing, size_t at, struct stor
 	return intern(placing, verdict.reason, &row->reason);
 }
 
-static struct error *put_module(struct placing *placing, size_t at)
+static struct error *put_module(struct finish_placing *placing, size_t at)
 {
 	struct store_writer *writer = placing->finishing->writer;
 	const struct ledger_module *module = placing->finishing->stacks.modules.items[at];
@@ -165,12 +197,12 @@ static struct error *put_module(struct placing *placing, size_t at)
 }
 
 /* The id of the module of what is in none. */
-static uint32_t nowhere(const struct placing *placing)
+static uint32_t nowhere(const struct finish_placing *placing)
 {
 	return (uint32_t)placing->finishing->stacks.modules.count;
 }
 
-static struct error *put_modules(struct placing *placing)
+static struct error *put_modules(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
 	struct store_module row = {
@@ -191,7 +223,7 @@ static struct error *put_modules(struct placing *placing)
 	return store_put(placing->finishing->writer, &row);
 }
 
-static struct error *put_lines(struct placing *placing, size_t at)
+static struct error *put_lines(struct finish_placing *placing, size_t at)
 {
 	struct loc *loc = &placing->locs.items[at];
 	const struct collect_finish_options *options = placing->finishing->options;
@@ -225,10 +257,14 @@ static struct error *put_lines(struct placing *placing, size_t at)
 	return NULL;
 }
 
-static struct error *put_locs(struct placing *placing)
+static struct error *put_locs(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
 
+	/* How a frame was found may have been said since it was placed. */
+	for (size_t i = 1; i < stacks->frames.count; i++)
+		if (placing->frame_locs.items[i] && stacks->frames.items[i].flags & MGL_NODE_FP)
+			placing->locs.items[placing->frame_locs.items[i]].flags |= STORE_LOC_FP;
 	for (size_t i = 1; i < placing->locs.count; i++) {
 		struct loc *loc = &placing->locs.items[i];
 
@@ -242,26 +278,19 @@ static struct error *put_locs(struct placing *placing)
 		if (loc->module)
 			loc->is_runtime = symbols_title_is_runtime(
 				stacks->modules.items[loc->module]->path.bytes);
-		TRY(put_lines(placing, i));
 	}
-	for (size_t i = 1; i < stacks->frames.count; i++)
-		TRY(store_put(placing->finishing->writer,
-			      &((struct store_stack){
-				      .id = i,
-				      .parent = stacks->frames.items[i].parent,
-				      .loc = placing->frame_locs[i],
-			      })));
 	return NULL;
 }
 
-static void find_title(const struct placing *placing, uint32_t innermost, struct store_site *site)
+static void find_title(const struct finish_placing *placing, uint32_t innermost,
+		       struct store_site *site)
 {
 	const struct ledger_frame *frames = placing->finishing->stacks.frames.items;
 	uint32_t library = 0, first = 0;
 
 	site->title_depth = STORE_UNKNOWN;
 	for (uint32_t frame = innermost; frame; frame = frames[frame].parent) {
-		uint32_t at = placing->frame_locs[frame];
+		uint32_t at = placing->frame_locs.items[frame];
 		const struct loc *loc = &placing->locs.items[at];
 
 		if (at == 0)
@@ -285,7 +314,7 @@ static uint64_t live(uint64_t in, uint64_t out) { return (int64_t)(in - out) < 0
 
 static uint64_t positive(uint64_t value) { return (int64_t)value < 0 ? 0 : value; }
 
-static struct error *put_sites(struct placing *placing)
+static struct error *put_sites(struct finish_placing *placing)
 {
 	struct finishing *finishing = placing->finishing;
 
@@ -316,24 +345,16 @@ static struct error *put_sites(struct placing *placing)
 	return NULL;
 }
 
-static struct error *put_all(struct placing *placing)
-{
-	TRY(place_frames(placing));
-	TRY(find_symbols(placing));
-	TRY(put_modules(placing));
-	TRY(put_locs(placing));
-	return put_sites(placing);
-}
-
 struct error *collect_finish_stacks(struct finishing *finishing)
 {
-	struct placing placing = {.finishing = finishing};
-	struct error *error = put_all(&placing);
+	TRY(collect_finish_frames(finishing));
 
-	symbols_free(placing.symbols);
-	free(placing.modules);
-	free(placing.frame_locs);
-	vector_free(&placing.locs);
-	map_index_free(&placing.loc_index);
-	return error;
+	struct finish_placing *placing = finishing->placing;
+
+	TRY(put_locs(placing));
+	TRY(find_symbols(placing));
+	TRY(put_modules(placing));
+	for (size_t i = 1; i < placing->locs.count; i++)
+		TRY(put_lines(placing, i));
+	return put_sites(placing);
 }

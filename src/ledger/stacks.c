@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-#define PENDING UINT64_MAX
+#define PENDING    UINT32_MAX
+#define PAGE_SHIFT 12
+#define PAGE_REFS  (1u << PAGE_SHIFT)
+#define PAGES      (UINT32_MAX / PAGE_REFS + 1)
 
 struct module_key {
 	const struct ledger_stacks *stacks;
@@ -95,7 +98,8 @@ struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_sta
 
 	*naming = (struct ledger_naming){.stacks = stacks, .process = process};
 	naming->modules = calloc(from->module_count + 1, sizeof(*naming->modules));
-	if (!naming->modules)
+	naming->nodes = calloc(PAGES, sizeof(*naming->nodes));
+	if (!naming->modules || !naming->nodes)
 		return error_no_memory();
 	for (size_t i = 1; i < from->module_count; i++)
 		if (from->modules[i].index)
@@ -106,7 +110,33 @@ struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_sta
 void ledger_naming_deinit(struct ledger_naming *naming)
 {
 	free(naming->modules);
-	map_u64_free(&naming->nodes);
+	for (size_t i = 0; naming->nodes && i < naming->page_end; i++)
+		free(naming->nodes[i]);
+	free(naming->nodes);
+}
+
+/* What is known of a node; NULL = nothing yet. */
+static uint32_t *known_of(const struct ledger_naming *naming, uint32_t ref)
+{
+	uint32_t *page = naming->nodes[ref >> PAGE_SHIFT];
+
+	return page && page[ref % PAGE_REFS] ? &page[ref % PAGE_REFS] : NULL;
+}
+
+/* ref: of a node that was read, so there are as many pages at most as the ledger has room. */
+static struct error *known_set(struct ledger_naming *naming, uint32_t ref, uint32_t value)
+{
+	uint32_t at = ref >> PAGE_SHIFT;
+
+	if (!naming->nodes[at]) {
+		naming->nodes[at] = calloc(PAGE_REFS, sizeof(**naming->nodes));
+		if (!naming->nodes[at])
+			return error_no_memory();
+		if (at >= naming->page_end)
+			naming->page_end = at + 1;
+	}
+	naming->nodes[at][ref % PAGE_REFS] = value;
+	return NULL;
 }
 
 /* The frame of one node whose parent's is known. */
@@ -146,11 +176,11 @@ struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref, ui
 
 	/* Outwards to a node that is known, marking the way so that a cycle shows. */
 	while (ref && !error) {
-		const uint64_t *known = map_u64_find(&naming->nodes, ref);
+		const uint32_t *known = known_of(naming, ref);
 		struct pending step = {.ref = ref};
 
 		if (known && *known != PENDING) {
-			frame = (uint32_t)*known;
+			frame = *known - 1;
 			break;
 		}
 		if (known ||
@@ -158,7 +188,7 @@ struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref, ui
 			naming->damage++;
 			break;
 		}
-		error = map_u64_set(&naming->nodes, ref, PENDING);
+		error = known_set(naming, ref, PENDING);
 		if (!error)
 			error = vector_push(&path, step);
 		ref = step.node.parent;
@@ -167,7 +197,7 @@ struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref, ui
 	for (size_t i = path.count; i-- && !error;) {
 		error = name_node(naming, &path.items[i].node, frame, &frame);
 		if (!error)
-			error = map_u64_set(&naming->nodes, path.items[i].ref, frame);
+			error = known_set(naming, path.items[i].ref, frame + 1);
 	}
 	vector_free(&path);
 	*ret = frame;

@@ -35,9 +35,10 @@ struct ledger_stacks {
 struct ledger_naming {
 	struct ledger_stacks *stacks;
 	size_t process;
-	uint32_t *modules;    /* by the process's index: place in the whole */
-	struct map_u64 nodes; /* ref: place of its frame */
-	uint64_t damage;      /* stacks that make no sense */
+	uint32_t *modules; /* by the process's index: place in the whole */
+	uint32_t **nodes;  /* by ref, in pages: 1 + place of its frame; 0 = not met */
+	uint32_t page_end;
+	uint64_t damage; /* stacks that make no sense */
 };
 
 struct error *ledger_stacks_init(struct ledger_stacks *stacks,

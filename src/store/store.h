@@ -19,7 +19,8 @@
  *
  * Owner: whoever opened a writer, reader, cursor or query ends it. Texts in a row belong
  * to the cursor, until its next step; those of store_string() to the reader.
- * Threads: one at a time each. Units: bytes; ns since the session began.
+ * Threads: one at a time each; a writer has one of its own where rows are many. An error of
+ * an insert is then what a later call returns. Units: bytes; ns since the session began.
  */
 #ifndef MALLOGRAPH_STORE_STORE_H
 #define MALLOGRAPH_STORE_STORE_H

@@ -1,9 +1,11 @@
 #include <string.h>
 
+#include "store/queue.h"
 #include "store/rows.h"
 
 #define CACHE_KIB  65536
 #define BATCH_ROWS 256
+#define FEW        16 /* batches that are not worth a thread */
 
 /* A string that has an id: where it stands among all of them. */
 struct interned {
@@ -11,19 +13,14 @@ struct interned {
 	size_t length;
 };
 
-/* Rows that wait for their insert. */
-struct batch {
-	sqlite3_stmt *insert;
-	char *items;
-	unsigned int count;
-	unsigned int most;
-};
-
 struct store_writer {
 	sqlite3 *db;
 	char *name;             /* for messages */
 	struct store_rows rows; /* of the insert that runs */
-	struct batch batches[STORE_TABLE_COUNT];
+	sqlite3_stmt *inserts[STORE_TABLE_COUNT];
+	struct store_batch *batches[STORE_TABLE_COUNT]; /* that fill */
+	struct store_queue *queue; /* while there is one, the above and the database are its */
+	unsigned int flushed;
 	sqlite3_stmt *insert_meta;
 	struct strbuf bytes; /* of all strings, one after the other */
 	VECTOR(struct interned) strings;
@@ -99,9 +96,10 @@ void store_writer_abort(struct store_writer *writer)
 {
 	if (!writer)
 		return;
+	store_queue_stop(writer->queue);
 	for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
-		sqlite3_finalize(writer->batches[i].insert);
-		free(writer->batches[i].items);
+		sqlite3_finalize(writer->inserts[i]);
+		store_batch_free(writer->batches[i]);
 	}
 	sqlite3_finalize(writer->insert_meta);
 	sqlite3_close(writer->db);
@@ -123,19 +121,96 @@ static struct error *insert(struct store_writer *writer, sqlite3_stmt *statement
 	return error;
 }
 
-static struct error *flush(struct store_writer *writer, enum store_table which)
+static struct error *prepare_insert(struct store_writer *writer, enum store_table which)
 {
-	struct batch *batch = &writer->batches[which];
+	CLEANUP_STRBUF struct strbuf sql = STRBUF_EMPTY;
 
-	if (batch->count == 0)
-		return NULL;
+	store_rows_append_insert(&sql, &store_tables[which]);
+	TRY(strbuf_result(&sql));
+	return prepare(writer, sql.text, &writer->inserts[which]);
+}
+
+/* Of the queue's thread, if there is one. */
+static struct error *run_batch(void *context, const struct store_batch *batch)
+{
+	struct store_writer *writer = context;
+
+	if (!writer->inserts[batch->table])
+		TRY(prepare_insert(writer, batch->table));
 	writer->rows = (struct store_rows){
-		.table = &store_tables[which],
+		.table = &store_tables[batch->table],
 		.items = batch->items,
 		.count = batch->count,
 	};
-	batch->count = 0;
-	return insert(writer, batch->insert);
+	return insert(writer, writer->inserts[batch->table]);
+}
+
+static bool is_text(const struct column *column)
+{
+	return column->kind == COLUMN_TEXT || column->kind == COLUMN_BLOB;
+}
+
+/* The texts of a batch may move while it fills: until then rows have places among them, from 1. */
+static struct error *keep_texts(struct store_batch *batch, char *row)
+{
+	const struct table *table = &store_tables[batch->table];
+
+	for (unsigned int i = 0; i < table->column_count; i++) {
+		struct store_text *text = (void *)(row + table->columns[i].offset);
+
+		if (!is_text(&table->columns[i]) || !text->bytes)
+			continue;
+		uintptr_t place = batch->texts.length + 1;
+
+		strbuf_append_bytes(&batch->texts, text->bytes, text->length);
+		TRY(strbuf_result(&batch->texts));
+		text->bytes = (const char *)place;
+	}
+	return NULL;
+}
+
+static void place_texts(struct store_batch *batch)
+{
+	const struct table *table = &store_tables[batch->table];
+
+	for (unsigned int i = 0; i < table->column_count; i++) {
+		if (!is_text(&table->columns[i]))
+			continue;
+		for (unsigned int at = 0; at < batch->count; at++) {
+			struct store_text *text = (void *)(batch->items + at * table->row_bytes +
+							   table->columns[i].offset);
+
+			if (text->bytes)
+				text->bytes = text->length ? batch->texts.text +
+								     ((uintptr_t)text->bytes - 1)
+							   : "";
+		}
+	}
+}
+
+static struct error *flush(struct store_writer *writer, enum store_table which)
+{
+	struct store_batch *batch = writer->batches[which];
+
+	if (!batch)
+		return NULL;
+	writer->batches[which] = NULL;
+	place_texts(batch);
+	if (++writer->flushed == FEW)
+		writer->queue = store_queue_start(run_batch, writer);
+	if (writer->queue)
+		return store_queue_push(writer->queue, batch);
+
+	struct error *error = run_batch(writer, batch);
+
+	store_batch_free(batch);
+	return error;
+}
+
+/* The database is the caller's until the next flush. */
+static struct error *settle(struct store_writer *writer)
+{
+	return writer->queue ? store_queue_wait(writer->queue) : NULL;
 }
 
 struct error *store_writer_finish(struct store_writer *writer)
@@ -152,38 +227,37 @@ struct error *store_writer_finish(struct store_writer *writer)
 	return error;
 }
 
-/* What a text's row points to is not ours to keep. */
-static bool has_text(const struct table *table)
+static struct store_batch *make_batch(enum store_table which)
 {
-	for (unsigned int i = 0; i < table->column_count; i++)
-		if (table->columns[i].kind == COLUMN_TEXT || table->columns[i].kind == COLUMN_BLOB)
-			return true;
-	return false;
-}
+	struct store_batch *batch = calloc(1, sizeof(*batch));
 
-static struct error *begin_batch(struct store_writer *writer, enum store_table which)
-{
-	const struct table *table = &store_tables[which];
-	struct batch *batch = &writer->batches[which];
-	CLEANUP_STRBUF struct strbuf sql = STRBUF_EMPTY;
-
-	store_rows_append_insert(&sql, table);
-	TRY(strbuf_result(&sql));
-	TRY(prepare(writer, sql.text, &batch->insert));
-	batch->most = has_text(table) ? 1 : BATCH_ROWS;
-	batch->items = malloc(batch->most * table->row_bytes);
-	return batch->items ? NULL : error_no_memory();
+	if (!batch)
+		return NULL;
+	batch->table = which;
+	batch->items = malloc(BATCH_ROWS * store_tables[which].row_bytes);
+	if (!batch->items) {
+		free(batch);
+		return NULL;
+	}
+	return batch;
 }
 
 struct error *store_writer_put(struct store_writer *writer, enum store_table which, const void *row)
 {
-	struct batch *batch = &writer->batches[which];
 	size_t bytes = store_tables[which].row_bytes;
 
-	if (!batch->items)
-		TRY(begin_batch(writer, which));
-	memcpy(batch->items + batch->count * bytes, row, bytes);
-	return ++batch->count < batch->most ? NULL : flush(writer, which);
+	if (!writer->batches[which])
+		writer->batches[which] = make_batch(which);
+
+	struct store_batch *batch = writer->batches[which];
+
+	if (!batch)
+		return error_no_memory();
+	char *to = batch->items + batch->count * bytes;
+
+	memcpy(to, row, bytes);
+	TRY(keep_texts(batch, to));
+	return ++batch->count < BATCH_ROWS ? NULL : flush(writer, which);
 }
 
 struct string_key {
@@ -248,6 +322,7 @@ struct error *store_put_meta_text(struct store_writer *writer, const char *key, 
 
 	store_escape(&escaped, value, strlen(value));
 	TRY(strbuf_result(&escaped));
+	TRY(settle(writer));
 	sqlite3_bind_text(writer->insert_meta, 2, escaped.text ? escaped.text : "", -1,
 			  SQLITE_TRANSIENT);
 	return put_meta(writer, key);
@@ -255,6 +330,7 @@ struct error *store_put_meta_text(struct store_writer *writer, const char *key, 
 
 struct error *store_put_meta_number(struct store_writer *writer, const char *key, uint64_t value)
 {
+	TRY(settle(writer));
 	sqlite3_bind_int64(writer->insert_meta, 2, (int64_t)value);
 	return put_meta(writer, key);
 }
