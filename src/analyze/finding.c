@@ -123,18 +123,11 @@ static void follow(const struct analyze_model *model, struct below *sums, uint32
 	}
 }
 
-static struct error *find_branches(const struct analyze_model *model, struct below *sums,
-				   uint32_t process, uint64_t peak, struct analyze_finding *ret)
+/* A process's bytes at the peak by what a function called, where that did not allocate itself. */
+static void sum_called(const struct analyze_model *model, uint32_t process,
+		       const struct path *paths, uint64_t *bytes)
 {
-	const struct analyze_share *last = ret->narrower.name ? &ret->narrower : &ret->most;
-	CLEANUP_FREE uint64_t *bytes = calloc(model->name_count, sizeof(*bytes));
-	CLEANUP_FREE struct path *paths = calloc(model->frame_count, sizeof(*paths));
-
-	if (!bytes || !paths)
-		return error_no_memory();
-	if (last->is_title)
-		return NULL;
-	follow(model, sums, last->name, paths);
+	memset(bytes, 0, model->name_count * sizeof(*bytes));
 	for (uint32_t i = 0; i < model->site_count; i++) {
 		const struct analyze_site *site = &model->sites[i];
 		uint32_t called = paths[site->frame].called;
@@ -142,20 +135,52 @@ static struct error *find_branches(const struct analyze_model *model, struct bel
 		if (site->process == process && called != analyze_site_title(model, site))
 			bytes[called] += site->counts.peak_bytes;
 	}
-	while (ret->branch_count < ANALYZE_BRANCHES) {
-		uint32_t largest = 0;
+	bytes[0] = 0;
+}
 
-		bytes[0] = 0;
-		for (uint32_t i = 1; i < model->name_count; i++)
-			largest = bytes[i] > bytes[largest] ? i : largest;
-		/* One that has nearly all is no branch. */
-		if (largest == 0 || bytes[largest] < peak / 10 ||
-		    bytes[largest] >= last->peak_bytes - last->peak_bytes / 5)
+static uint32_t largest_of(const struct analyze_model *model, const uint64_t *bytes)
+{
+	uint32_t largest = 0;
+
+	for (uint32_t i = 1; i < model->name_count; i++)
+		largest = bytes[i] > bytes[largest] ? i : largest;
+	return largest;
+}
+
+/* One that has nearly all is no branch, but where to look for them. */
+static struct error *find_branches(const struct analyze_model *model, struct below *sums,
+				   uint32_t process, uint64_t peak, struct analyze_finding *ret)
+{
+	struct analyze_share *last = ret->narrower.name ? &ret->narrower : &ret->most;
+	CLEANUP_FREE uint64_t *bytes = calloc(model->name_count, sizeof(*bytes));
+	CLEANUP_FREE struct path *paths = calloc(model->frame_count, sizeof(*paths));
+	uint64_t nearly_all = last->peak_bytes - last->peak_bytes / 5;
+	struct analyze_share from = *last;
+	uint32_t largest;
+
+	if (!bytes || !paths)
+		return error_no_memory();
+	for (;;) {
+		if (from.is_title)
+			return NULL;
+		follow(model, sums, from.name, paths);
+		sum_called(model, process, paths, bytes);
+		largest = largest_of(model, bytes);
+		if (largest == 0 || bytes[largest] < nearly_all)
+			break;
+		if (!is_narrower(&sums[largest], &sums[from.name]))
+			return NULL;
+		from = share_of(sums, largest);
+	}
+	for (; ret->branch_count < ANALYZE_BRANCHES; largest = largest_of(model, bytes)) {
+		if (largest == 0 || bytes[largest] < peak / 10)
 			break;
 		ret->branches[ret->branch_count++] =
 			(struct analyze_share){.name = largest, .peak_bytes = bytes[largest]};
 		bytes[largest] = 0;
 	}
+	if (ret->branch_count)
+		*last = from;
 	return NULL;
 }
 

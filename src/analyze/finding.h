@@ -23,7 +23,8 @@ struct analyze_share {
  * has that much, half. narrower: of an event loop one would rather know what it did; the
  * narrowest with half, where that is another one with much less. branches: what the last of
  * these called, a tenth of the peak each at least, the largest first; not what allocated by
- * itself, which the table of sites has.
+ * itself, which the table of sites has. Where the last called one with nearly all it has, that
+ * stands in its place, so that there are branches.
  */
 struct analyze_finding {
 	struct analyze_share most, narrower;

@@ -77,6 +77,27 @@ static void test_an_event_loop(void **state)
 	analyze_model_free(model);
 }
 
+/* Where less than half is left of what branches, a little more above it does not. */
+static void test_branches_further_down(void **state)
+{
+	struct maker maker;
+
+	(void)state;
+	begin(&maker);
+	add(&maker, 250, (const char *[]){"loop", "read", "input", "call", "hset", "grow", NULL});
+	add(&maker, 230, (const char *[]){"loop", "read", "input", "call", "push", "grow", NULL});
+	add(&maker, 40, (const char *[]){"loop", "read", "input", "parse", NULL});
+	add(&maker, 330, (const char *[]){"loop", "accept", NULL});
+	add(&maker, 150, (const char *[]){"load", NULL});
+	struct analyze_model *model = end_as(&maker, "program", 1000);
+
+	view_assert_shows(
+		model, VIEW_SUMMARY,
+		"\n  85 % of the peak was allocated below loop (program), 48 % below call: "
+		"hset\n  25 %, push 23 %.\n\n");
+	analyze_model_free(model);
+}
+
 /* A little narrower is better than a little more. */
 static void test_the_narrower_function(void **state)
 {
@@ -326,6 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_event_loop),
+		cmocka_unit_test(test_branches_further_down),
 		cmocka_unit_test(test_the_narrower_function),
 		cmocka_unit_test(test_main),
 		cmocka_unit_test(test_recursion_has_no_branches),
