@@ -23,6 +23,8 @@
 #define GUESS_BYTES (UINT64_C(1) << 20)
 /* As far below home a walk looks whether it comes from home deeper than before. */
 #define NEAR_BYTES (UINT64_C(64) << 10)
+/* From a thread's outermost frame to its descriptor at most; less than the smallest stack. */
+#define TOP_BYTES (UINT64_C(16) << 10)
 /* Own stack that is taken for readable where no system call is allowed any more. */
 #define FROZEN_BYTES (UINT64_C(256) << 10)
 
@@ -107,6 +109,19 @@ void stack_join_home(struct stack_map *m, uint64_t sp)
 {
 	if (page_of(sp) < m->home_low)
 		m->home_low = page_of(sp);
+}
+
+/* Thread-local storage lies between: no less than a whole thread's stack is beyond it. */
+void stack_join_top(struct stack_map *m, uint64_t sp)
+{
+	uint64_t page = page_of(sp - 8) + PAGE;
+
+	if (m->home_low != page_of(m->home_high) || m->home_high - sp > TOP_BYTES)
+		return;
+	while (page < m->home_low && stack_probe(page))
+		page += PAGE;
+	if (page >= m->home_low && m->from < m->home_low)
+		m->home_low = m->from;
 }
 
 bool stack_read(struct stack_map *m, uint64_t at, uint64_t *ret)

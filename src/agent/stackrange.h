@@ -45,6 +45,10 @@ bool stack_reaches_home(const struct stack_map *m, uint64_t sp);
 /* Frames known for certain lead from there into home: it starts there. */
 void stack_join_home(struct stack_map *m, uint64_t sp);
 
+/* The walk has come, frame for frame and certain, to an outermost frame at sp: whether that is
+ * the thread's own stack, of which nothing was known but its top. */
+void stack_join_top(struct stack_map *m, uint64_t sp);
+
 /* On the thread's own stack, where it is known to be readable. */
 static inline bool stack_is_home(const struct stack_map *m, uint64_t at)
 {

@@ -377,6 +377,38 @@ static AGENT_COLD uint32_t no_state(struct thread *t)
 	return trie_child(t, 0, 0, MGL_NODE_CUT);
 }
 
+/* The node of a stack there is a memo of, if all is as it was; 0 = no, and *slot is the memo
+ * to make. Where a memo leads another way from some word on, the next one to look at is found
+ * by what that word is now. */
+static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs,
+				 struct unwind_memo **slot, uint32_t epoch)
+{
+	struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
+
+	for (uint32_t n = UNWIND_MEMO_WAYS;;) {
+		const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS, *wrong;
+
+		*slot = e;
+		if (AGENT_UNLIKELY(e->sp != regs->sp || e->pc != regs->pc || e->epoch != epoch ||
+				   ((e->bp ^ regs->bp) & e->bp_mask)))
+			return 0;
+		wrong = unwind_verify(end, end - e->pairs);
+		if (AGENT_LIKELY(!wrong))
+			break;
+		if (--n == 0)
+			return 0;
+		e = unwind_memo_of(u, *(const uint64_t *)(uintptr_t)wrong->at, wrong->at);
+	}
+	const struct unwind_saved *s = u->saved[e->saved];
+	const struct saved_frame *f = s->frame + e->base;
+
+	if (AGENT_UNLIKELY(e->base >= s->count || f->sp != e->base_sp || f->node != e->base_node ||
+			   ((f->bp ^ e->base_bp) & f->bp_mask) ||
+			   unwind_verify(s->pair + f->pairs, s->pair)))
+		return 0;
+	return e->node;
+}
+
 /* Of a stack unknown so far, or one whose words are not as they were. memo: to make of it;
  * NULL = none was looked for. */
 static __attribute__((noinline)) uint32_t
@@ -397,9 +429,16 @@ stack_new(struct thread *t, const struct unwind_regs *regs, struct unwind_memo *
 		unwind_saved_forget(u);
 		u->hot.generation = u->generation;
 	}
-	walk_begin(u);
-	uint32_t node = unwind_converge(t, u);
+	uint32_t node = 0;
 
+	if (AGENT_UNLIKELY(u->memo_next->epoch & UNWIND_DEEP))
+		node = memo_node(u, regs, &u->memo_next, u->hot.epoch | UNWIND_DEEP);
+	if (AGENT_UNLIKELY(node)) {
+		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
+		return node;
+	}
+	walk_begin(u);
+	node = unwind_converge(t, u);
 	if (AGENT_LIKELY(node))
 		return node;
 	walk_begin(u);
@@ -409,44 +448,13 @@ stack_new(struct thread *t, const struct unwind_regs *regs, struct unwind_memo *
 	return node ? node : enter_all(t, u, whole);
 }
 
-/* The node of a stack there is a memo of, if all is as it was; 0 = no, and *slot is the memo
- * to make. Where a memo leads another way from some word on, the next one to look at is found
- * by what that word is now. */
-static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs,
-				 struct unwind_memo **slot)
-{
-	struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
-
-	for (uint32_t n = UNWIND_MEMO_WAYS;;) {
-		const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS, *wrong;
-
-		*slot = e;
-		if (AGENT_UNLIKELY(e->sp != regs->sp || e->pc != regs->pc ||
-				   e->epoch != u->hot.epoch || ((e->bp ^ regs->bp) & e->bp_mask)))
-			return 0;
-		wrong = unwind_verify(end, end - e->pairs);
-		if (AGENT_LIKELY(!wrong))
-			break;
-		if (--n == 0)
-			return 0;
-		e = unwind_memo_of(u, *(const uint64_t *)(uintptr_t)wrong->at, wrong->at);
-	}
-	const struct unwind_saved *s = u->saved[e->saved];
-	const struct saved_frame *f = s->frame + e->base;
-
-	if (AGENT_UNLIKELY(e->base >= s->count || f->sp != e->base_sp || f->node != e->base_node ||
-			   ((f->bp ^ e->base_bp) & f->bp_mask) ||
-			   unwind_verify(s->pair + f->pairs, s->pair)))
-		return 0;
-	return e->node;
-}
-
 /* On its own, so that the shorter way saves no registers. */
 static __attribute__((noinline)) uint32_t stack_other(struct thread *t,
 						      const struct unwind_regs *regs)
 {
+	struct unwind_state *u = t->unwind;
 	struct unwind_memo *memo;
-	uint32_t node = memo_node(t->unwind, regs, &memo);
+	uint32_t node = memo_node(u, regs, &memo, u->hot.epoch);
 
 	return AGENT_LIKELY(node) ? node : stack_new(t, regs, memo);
 }

@@ -54,6 +54,7 @@ _Static_assert(sizeof(struct unwind_hot) == 64, "a cache line");
 
 #define UNWIND_MEMOS      32u /* at first */
 #define UNWIND_MEMOS_MOST 4096u
+#define UNWIND_DEEP       (1u << 31)
 #define UNWIND_MEMO_WAYS  4u  /* memos of the same registers looked at */
 #define UNWIND_MEMO_PAIRS 12u /* a multiple of UNWIND_PAD */
 
@@ -63,7 +64,7 @@ struct unwind_memo {
 	uint64_t bp, bp_mask;
 	uint64_t base_sp, base_bp; /* of that frame */
 	uint32_t node, base_node;
-	uint32_t epoch; /* valid where it is the thread's */
+	uint32_t epoch; /* valid where it is the thread's; | UNWIND_DEEP: of a cut stack */
 	uint16_t base;  /* the frame's index */
 	uint8_t saved;  /* index of the saved stack */
 	uint8_t pairs;
@@ -80,6 +81,7 @@ struct unwind_state {
 	uint32_t memo_lost; /* good ones that made room for others, since there is this table */
 	struct unwind_saved *saved[UNWIND_SAVED]; /* unwind_saved.c's; NULL until one was kept */
 	struct unwind_memo *memo_next;            /* to make of the present stack */
+	uint32_t frames_deep;                     /* numbers given to them so far */
 	uint32_t saved_next;                      /* whose place another fiber's takes */
 
 	struct stack_map stacks;

@@ -117,7 +117,7 @@ uint32_t unwind_converge(struct thread *t, struct unwind_state *u)
 	struct rule_table *table = rules_table();
 	bool below = false; /* on the thread's own stack, deeper than ever before */
 
-	if (!table || !u->saved[0] || !u->saved[0]->count)
+	if (!table || (!s && (!u->saved[0] || !u->saved[0]->count)))
 		return 0;
 	struct rule_place place = rule_place(table, u->generation);
 

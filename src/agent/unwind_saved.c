@@ -197,8 +197,6 @@ static struct unwind_pair *pairs_of_root(struct unwind_pair *p, const struct unw
 static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
 		    const struct saved_frame *f)
 {
-	bool deep = f - s->frame >= u->inner + u->outer;
-
 	u->hot.node = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	u->hot.pc = u->entry.pc;
@@ -208,7 +206,7 @@ static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
 	u->hot.pair = s->pair + f->pairs;
 	u->hot.first = s->pair;
 	atomic_signal_fence(memory_order_seq_cst);
-	u->hot.node = deep ? 0 : f->node;
+	u->hot.node = f->node;
 }
 
 static inline uint32_t memos(const struct unwind_state *u)
@@ -238,14 +236,14 @@ bool unwind_memos_make(struct unwind_state *u)
 /* pair .. end, the innermost last, lead from the hook to the frame `base` of s. */
 static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint32_t base,
 		     const struct unwind_pair *pair, const struct unwind_pair *end,
-		     uint64_t bp_mask, uint32_t node)
+		     uint64_t bp_mask, uint32_t node, uint32_t epoch)
 {
 	struct unwind_memo *e = u->memo_next;
 	uint32_t n = (uint32_t)(end - pair);
 	struct unwind_pair *to = e->pair + UNWIND_MEMO_PAIRS - n;
 
-	bool lost = e->epoch == u->hot.epoch && (e->pc != u->entry.pc || e->sp != u->entry.sp ||
-						 e->base_sp != s->frame[base].sp);
+	bool lost = e->epoch == epoch && (e->pc != u->entry.pc || e->sp != u->entry.sp ||
+					  e->base_sp != s->frame[base].sp);
 
 	e->epoch = 0;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -265,7 +263,7 @@ static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint3
 		*--to = (struct unwind_pair){(uint64_t)(uintptr_t)&never_differs, 0};
 	e->pairs = (uint8_t)n;
 	atomic_signal_fence(memory_order_seq_cst);
-	e->epoch = u->hot.epoch;
+	e->epoch = epoch;
 	if (AGENT_UNLIKELY(lost) && ++u->memo_lost == 2 * memos(u))
 		unwind_memos_make(u);
 }
@@ -318,7 +316,7 @@ static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_s
 			if (AGENT_UNLIKELY(!node && !(where & RULE_HIDDEN)))
 				return 0;
 		} else {
-			node = 0;
+			node = ++u->frames_deep;
 		}
 		if (++at == u->outer)
 			cut_node = node;
@@ -334,22 +332,23 @@ static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_s
 				(uint32_t)(pair - s->pair)};
 		outer = *f;
 	}
+	uint32_t epoch = u->hot.epoch;
+
 	if (AGENT_UNLIKELY(at > limit)) {
 		node = node_of_deep(t, u, s, kept, cut_node);
 		if (!node)
 			return 0;
-		if (saving)
-			to[-1].node = node;
+		epoch |= UNWIND_DEEP;
 		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
 	}
 	atomic_signal_fence(memory_order_seq_cst);
 	s->count = (uint32_t)(to - s->frame);
 	if (s->count == 0)
 		return node;
-	if (saving)
+	if (saving && at <= limit)
 		hot_set(u, s, to - 1);
-	if (kept && pair && at <= limit && pair - first <= UNWIND_MEMO_PAIRS)
-		memo_set(u, s, kept - 1, first, pair, mask, node);
+	if (kept && pair && pair - first <= UNWIND_MEMO_PAIRS)
+		memo_set(u, s, kept - 1, first, pair, mask, node, epoch);
 	return node;
 }
 
@@ -361,20 +360,22 @@ uint32_t unwind_saved_join(struct thread *t, struct unwind_state *u, struct unwi
 	if (kept + u->count > UNWIND_WALK_MAX || !saved_room(s, kept + u->count))
 		return 0;
 	base = s->frame + kept - 1;
-	if (u->count || (kept > u->inner + u->outer && !base->node))
+	if (u->count || kept > u->inner + u->outer)
 		return append(t, u, s, kept, bp);
-	if (kept > u->inner + u->outer) {
-		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
-		return base->node;
-	}
 	hot_set(u, s, base);
-	memo_set(u, s, kept - 1, s->pair, s->pair, base->bp_mask, base->node);
+	memo_set(u, s, kept - 1, s->pair, s->pair, base->bp_mask, base->node, u->hot.epoch);
 	return base->node;
 }
 
 uint32_t unwind_saved_enter(struct thread *t, struct unwind_state *u)
 {
-	struct unwind_saved *s = u->count ? saved_for_root(u, u->frame[u->count - 1].sp) : NULL;
+	if (u->count == 0)
+		return 0;
+	uint64_t root = u->frame[u->count - 1].sp;
+
+	if (!stack_is_home(&u->stacks, root) && !u->doubt && !u->signals)
+		stack_join_top(&u->stacks, root);
+	struct unwind_saved *s = saved_for_root(u, root);
 
 	return s && saved_room(s, u->count) ? append(t, u, s, 0, 0) : 0;
 }

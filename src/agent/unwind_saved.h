@@ -46,7 +46,7 @@ struct saved_frame {
 	uint64_t bp;
 	uint64_t bp_mask; /* 0: bp does not matter, and may be another */
 	uint64_t rule;
-	uint32_t node;  /* of a frame too deep: 0, or the one of the stack cut in the middle */
+	uint32_t node;  /* of a frame too deep: a number that no other has */
 	uint32_t pairs; /* by which this frame and those further out were left */
 };
 

@@ -22,6 +22,8 @@ void odd_rbp(void (*f)(void), void *rbp);
 /* Between an odd frame and the check, one that overwrites the odd frame's registers. */
 void clobber_then_check(void);
 
+/* unwind_again.c's tests. Returns how many failed. */
+int unwind_again(void);
 /* unwind_known.c's tests; program is argv[0]. Returns how many failed. */
 int unwind_known(const char *program);
 

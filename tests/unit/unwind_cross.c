@@ -378,5 +378,5 @@ int main(int argc, char **argv)
 	};
 
 	(void)argc;
-	return cmocka_run_group_tests(tests, NULL, NULL) + unwind_known(argv[0]);
+	return cmocka_run_group_tests(tests, NULL, NULL) + unwind_again() + unwind_known(argv[0]);
 }

@@ -14,6 +14,7 @@
 
 #define RECORD_BYTES ((size_t)8 << 20)
 #define TRIE_NODES   65536u
+#define TRIE_SLOTS   (2 * TRIE_NODES)
 
 static uint8_t records[RECORD_BYTES];
 static _Atomic size_t records_used = 64;
@@ -27,7 +28,8 @@ bool agent_frozen;
 static _Thread_local struct mgl_slot slot;
 static _Thread_local struct thread self;
 static _Thread_local struct mgl_node *nodes;
-static _Thread_local uint32_t node_count;
+static _Thread_local uint32_t node_count, *slots;
+static _Thread_local struct harness_effort effort;
 static _Thread_local bool free_trie;
 
 static void *pages(size_t bytes)
@@ -79,15 +81,39 @@ uint64_t agent_now(void)
 
 const struct mgl_control *session_control(void) { return &control; }
 
+uint32_t __real_unwind_saved_enter(struct thread *t, struct unwind_state *u);
+uint32_t __wrap_unwind_saved_enter(struct thread *t, struct unwind_state *u);
+
+uint32_t __wrap_unwind_saved_enter(struct thread *t, struct unwind_state *u)
+{
+	effort.whole++;
+	return __real_unwind_saved_enter(t, u);
+}
+
+AGENT_EXPORT struct harness_effort harness_effort(void) { return effort; }
+
 uint32_t trie_child(struct thread *t, uint32_t parent, uint64_t pc, uint32_t where)
 {
+	uint64_t hash = (pc ^ (uint64_t)parent << 40 ^ where) * UINT64_C(0x9e3779b97f4a7c15);
+
 	(void)t;
+	effort.entered++;
 	if (free_trie)
 		return parent + 1;
-	if (node_count + 1 >= TRIE_NODES)
-		return 0;
-	nodes[++node_count] = (struct mgl_node){.pc = pc, .parent = parent, .where = where};
-	return node_count;
+	for (uint64_t at = hash >> 40;; at++) {
+		uint32_t *found = &slots[at % TRIE_SLOTS];
+		const struct mgl_node *node = &nodes[*found];
+
+		if (*found && node->pc == pc && node->parent == parent && node->where == where)
+			return *found;
+		if (*found)
+			continue;
+		if (node_count + 1 >= TRIE_NODES)
+			return 0;
+		*found = ++node_count;
+		nodes[node_count] = (struct mgl_node){.pc = pc, .parent = parent, .where = where};
+		return node_count;
+	}
 }
 
 static void thread_ready(void)
@@ -95,6 +121,7 @@ static void thread_ready(void)
 	if (nodes)
 		return;
 	nodes = pages(TRIE_NODES * sizeof(*nodes));
+	slots = pages(TRIE_SLOTS * sizeof(*slots));
 	slot.tid = gettid();
 	self.slot = &slot;
 	process.pid = getpid();
@@ -105,6 +132,7 @@ static void unwind(const struct unwind_regs *regs, struct harness_stack *ret)
 	thread_ready();
 	if (node_count > TRIE_NODES / 2) {
 		node_count = 0;
+		memset(slots, 0, TRIE_SLOTS * sizeof(*slots));
 		unwind_forget(&self);
 	}
 	uint32_t node = unwind_stack(&self, regs);

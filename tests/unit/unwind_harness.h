@@ -26,6 +26,14 @@ void harness_during(void (*during)(void));
 /* Unwinds its caller n times with a trie that costs nothing; returns the last node. */
 uint32_t harness_repeat(uint32_t n);
 
+/* What this thread's stacks have cost so far: those walked whole, and frames looked up in the
+ * trie. */
+struct harness_effort {
+	uint32_t whole;
+	uint32_t entered;
+};
+struct harness_effort harness_effort(void);
+
 void harness_unloaded(void);
 /* The module of a node of this index, NULL = none. */
 const struct mgl_module *harness_module(uint32_t index);
