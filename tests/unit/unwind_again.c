@@ -1,6 +1,7 @@
 /*
  * Stacks met again: that they are right, and that no more of them is walked than differs.
  */
+#include <alloca.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -164,13 +165,82 @@ static void test_stale_words(void **state)
 	assert_checked(4 * 12 * 4);
 }
 
-/* --- deep --------------------------------------------------------------------------------- */
-
 FUNCTION void take(void)
 {
 	harness_hook(&ours);
 	AFTER;
 }
+
+/* Further out than any memo knows, another place. */
+FUNCTION void middle(int order)
+{
+	for (int i = 0; i < 2; i++) {
+		if (i == order)
+			left(5);
+		else
+			right(5);
+	}
+}
+
+FUNCTION void outer(int place, int order)
+{
+	if (place) {
+		middle(order);
+		__asm__ volatile("# 0");
+	} else {
+		middle(order);
+		__asm__ volatile("# 1");
+	}
+}
+
+static void test_outer_frames_differ(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 20; round++)
+		outer(round & 1, round >> 1 & 1);
+	assert_checked(20 * 2);
+}
+
+/* Its frame ends at `end`, wherever it starts: only rbp tells. */
+FUNCTION void down_to(const char *end)
+{
+	char *room = alloca((size_t)((char *)__builtin_frame_address(0) - end));
+
+	__asm__ volatile("" ::"r"(room) : "memory");
+	take();
+	AFTER;
+}
+
+FUNCTION void from_above(const char *end)
+{
+	down_to(end);
+	AFTER;
+}
+
+/* Leaves the words of from_above() and what it called as they are. */
+FUNCTION void from_below(const char *end)
+{
+	char room[4096];
+
+	__asm__ volatile("" ::"r"(room) : "memory");
+	down_to(end);
+	AFTER;
+}
+
+static void test_only_rbp_differs(void **state)
+{
+	char here;
+	const char *end = (const char *)(((uintptr_t)&here & ~(uintptr_t)15) - 16384);
+	void (*const from[])(const char *) = {from_above, from_below};
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		from[i % 2](end);
+		assert_in_range(ours.frame[2].pc - (uintptr_t)from[i % 2], 0, 64);
+	}
+}
+
+/* --- deep --------------------------------------------------------------------------------- */
 
 FUNCTION void at_the_bottom(void)
 {
@@ -403,6 +473,8 @@ int unwind_again(void)
 		cmocka_unit_test(test_met_again),
 		cmocka_unit_test(test_one_new_frame),
 		cmocka_unit_test(test_stale_words),
+		cmocka_unit_test(test_outer_frames_differ),
+		cmocka_unit_test(test_only_rbp_differs),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_below_what_is_known),
 		cmocka_unit_test(test_fibers_by_turns),
