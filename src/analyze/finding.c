@@ -268,8 +268,11 @@ struct error *analyze_lacks_make(const struct analyze_model *model, uint32_t pro
 		if (site->process != process)
 			continue;
 		for (uint32_t f = site->frame; f; f = model->frames[f].parent) {
-			uint32_t module = model->places[model->frames[f].place].module;
+			const struct analyze_place *place = &model->places[model->frames[f].place];
+			uint32_t module = place->module;
 
+			if (!model->names[model->lines[place->first_line].name].function)
+				list[module].has_nameless = true;
 			if (seen[module] == i + 1)
 				continue;
 			seen[module] = i + 1;
@@ -278,7 +281,8 @@ struct error *analyze_lacks_make(const struct analyze_model *model, uint32_t pro
 	}
 	for (uint32_t i = 1; i < model->module_count; i++)
 		if (seen[i] && lacks(&model->modules[i]))
-			list[count++] = (struct analyze_lack){i, list[i].bytes};
+			list[count++] =
+				(struct analyze_lack){i, list[i].bytes, list[i].has_nameless};
 	qsort(list, count, sizeof(*list), compare_lacks);
 	*ret = STEAL(list);
 	*ret_count = count;

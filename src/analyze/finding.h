@@ -41,7 +41,8 @@ struct error *analyze_finding_make(const struct analyze_model *model, uint32_t p
 /* A module in the process's stacks whose symbols are not all there. */
 struct analyze_lack {
 	uint32_t module;
-	uint64_t bytes; /* allocated through it */
+	uint64_t bytes;    /* allocated through it */
+	bool has_nameless; /* a frame there has no function, as of a stripped one that exports some */
 };
 
 /* The C library and its kin left out; those with most bytes first. *ret malloc'd. */

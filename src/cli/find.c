@@ -71,7 +71,7 @@ static struct error *find_pid(const char *word, char **ret)
 	if (error || *ret)
 		return error;
 	return error_remedy(error_create(ERROR_NOT_FOUND, "process %ld is not being recorded", pid),
-			    "A file of that name is ./%ld.", pid);
+			    "For a file of that name, ./%ld.", pid);
 }
 
 struct error *cli_find_profile(const char *word, bool is_pid, char **ret)

@@ -121,6 +121,8 @@ static void put_summary(struct listing *listing)
 				      "the oldest and the largest\n  are (recorded with --blocks "
 				      "all, every one is)\n",
 				      process->losses[i].count);
+	if (process->counts.live_blocks == 0)
+		strbuf_append(out, "  no block is live\n");
 }
 
 static struct error *print_blocks(struct listing *listing)

@@ -243,11 +243,26 @@ static struct error *put_sizes(const struct summary *summary)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-static const char *lack_words(enum analyze_symbols symbols)
+/* What modules are said to lack together. */
+struct lack_kind {
+	enum analyze_symbols symbols;
+	bool has_nameless; /* told apart where some functions have names */
+};
+
+static bool is_kind(const struct summary *summary, const struct analyze_lack *lack,
+		    const struct lack_kind *kind)
 {
-	switch (symbols) {
+	return summary->model->modules[lack->module].symbols == kind->symbols &&
+	       (kind->symbols != ANALYZE_SYMBOLS_SYMTAB ||
+		lack->has_nameless == kind->has_nameless);
+}
+
+static const char *lack_words(const struct lack_kind *kind)
+{
+	switch (kind->symbols) {
 	case ANALYZE_SYMBOLS_SYMTAB:
-		return "function names only, no line numbers";
+		return kind->has_nameless ? "only some function names, no line numbers"
+					  : "function names only, no line numbers";
 	case ANALYZE_SYMBOLS_PENDING:
 		return "not looked for yet";
 	default:
@@ -256,13 +271,13 @@ static const char *lack_words(enum analyze_symbols symbols)
 }
 
 static void put_lacking(const struct summary *summary, const struct analyze_lack *lacks,
-			size_t count, enum analyze_symbols symbols, bool *first)
+			size_t count, const struct lack_kind *kind, bool *first)
 {
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	size_t named = 0, left = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (summary->model->modules[lacks[i].module].symbols != symbols)
+		if (!is_kind(summary, &lacks[i], kind))
 			continue;
 		if (named == MODULES) {
 			left++;
@@ -275,7 +290,7 @@ static void put_lacking(const struct summary *summary, const struct analyze_lack
 		return;
 	if (left)
 		strbuf_printf(&text, " and %zu more", left);
-	strbuf_printf(&text, ": %s", lack_words(symbols));
+	strbuf_printf(&text, ": %s", lack_words(kind));
 	if (text.failed) {
 		summary->out->failed = true;
 		return;
@@ -294,18 +309,19 @@ static void put_lacking(const struct summary *summary, const struct analyze_lack
 
 static struct error *put_symbols(const struct summary *summary)
 {
-	static const enum analyze_symbols levels[] = {
-		ANALYZE_SYMBOLS_NONE,
-		ANALYZE_SYMBOLS_SYMTAB,
-		ANALYZE_SYMBOLS_PENDING,
+	static const struct lack_kind kinds[] = {
+		{.symbols = ANALYZE_SYMBOLS_NONE},
+		{.symbols = ANALYZE_SYMBOLS_SYMTAB, .has_nameless = true},
+		{.symbols = ANALYZE_SYMBOLS_SYMTAB},
+		{.symbols = ANALYZE_SYMBOLS_PENDING},
 	};
 	CLEANUP_FREE struct analyze_lack *lacks = NULL;
 	size_t count;
 	bool first = true;
 
 	TRY(analyze_lacks_make(summary->model, summary->place, &lacks, &count));
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		put_lacking(summary, lacks, count, levels[i], &first);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		put_lacking(summary, lacks, count, &kinds[i], &first);
 	return NULL;
 }
 

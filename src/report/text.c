@@ -112,24 +112,50 @@ static void put_site(struct strbuf *out, const struct analyze_model *model,
 	put_stack(out, model, site);
 }
 
+static bool has_any(const struct analyze_counts *counts, enum analyze_order order)
+{
+	switch (order) {
+	case ANALYZE_BY_LIVE:
+		return counts->live_blocks > 0;
+	case ANALYZE_BY_TEMPORARY:
+		return counts->temporary > 0;
+	default:
+		return true;
+	}
+}
+
+/* Sites without what was asked for come last, and are no answer. */
+static size_t listed_sites(const struct analyze_model *model, const struct report_options *options)
+{
+	size_t count = options->sites < model->site_count ? options->sites : model->site_count;
+
+	if (options->sites == REPORT_SITES_ALL)
+		return count;
+	while (count && !has_any(&model->sites[count - 1].counts, options->order))
+		count--;
+	return count;
+}
+
 static struct error *print_sites(struct analyze_model *model, const struct report_options *options,
 				 struct strbuf *text, FILE *out)
 {
 	struct analyze_counts others = {0};
+	size_t listed;
 
 	analyze_sites_sort(model, options->order);
+	listed = listed_sites(model, options);
 	for (size_t i = 0; i < model->site_count; i++) {
-		if (i >= options->sites) {
+		if (i >= listed) {
 			analyze_counts_add(&others, &model->sites[i].counts);
 			continue;
 		}
 		put_site(text, model, &model->sites[i], i + 1, options);
 		TRY(report_flush(text, out));
 	}
-	if (model->site_count > options->sites) {
+	if (model->site_count > listed) {
 		strbuf_append(text, "\n     ");
-		report_put_plural(text, model->site_count - options->sites,
-				  "other site: --sites all", "other sites: --sites all");
+		report_put_plural(text, model->site_count - listed, "other site: --sites all",
+				  "other sites: --sites all");
 		strbuf_append_char(text, '\n');
 		put_counts(text, &others);
 	}

@@ -19,7 +19,9 @@ static struct error *refuse(struct store_reader *reader, int code)
 	case SQLITE_RANGE:
 	case SQLITE_MISMATCH:
 	case SQLITE_READONLY:
-		return error_create(ERROR_USAGE, "%s", sqlite3_errmsg(reader->db));
+		return error_remedy(
+			error_create(ERROR_USAGE, "%s", sqlite3_errmsg(reader->db)),
+			"What there is: mallograph query 'select sql from sqlite_schema'.");
 	default:
 		return store_read_failure(reader->db, reader->path);
 	}

@@ -84,7 +84,7 @@ def test_the_summary_of_a_run(run, sample, tmp_path):
     assert re.fullmatch(r"   1000 B    0\.\d         10    100 B     0  leave < main", table[3])
     assert "TEMPORARY BY SITE" in text and "churn < main" in text
     assert re.search(r"^SIZES    value  -------------", text, re.M)
-    assert re.search(r"^SYMBOLS  libparse.so: function names only, no line numbers$", text, re.M)
+    assert re.search(r"^SYMBOLS  libparse.so: only some function names, no line numbers$", text, re.M)
     assert f"SAVED    {profile.name} (" in text
     assert text.endswith("full stacks:  mallograph report      a tree:  mallograph report --tree\n")
 
@@ -124,6 +124,9 @@ def test_full_stacks(run, recorded, sample):
     assert re.search(r"       xmalloc \(.*sample\.c:6:\d+\) in sample \[inlined\]\n"
                      r"     > leave \(.*sample\.c:9:\d+\) in sample\n"
                      r"       main \(", live)
+    # What has nothing live is in the rest, unless all are asked for.
+    assert " 0 B live" not in live and re.search(r"^     \d+ other sites?: --sites all$", live, re.M)
+    assert " 0 B live" in run("report", "--live", "--sites", "all", text=True).stdout
 
 
 def test_json_has_inlined_calls_as_frames(run, recorded):
@@ -198,6 +201,11 @@ def test_query(run, recorded):
     assert run("query", "--csv", "select 'a,b' x, 'c\"d' y, char(10, 27) z").stdout == (
         b'x,y,z\n"a,b","c""d",\\n\\x1b\n')
     assert run("query", "--json", "select 1 where 0").stdout == b"[\n]\n"
+    wrong = run("query", "select nosuch from site", text=True)
+    assert (wrong.returncode, wrong.stderr) == (
+        2, "mallograph: no such column: nosuch\n"
+           "            What there is: mallograph query 'select sql from sqlite_schema'.\n")
+    assert b"CREATE TABLE" in run("query", "select sql from sqlite_schema").stdout
 
 
 def test_a_question_cannot_write(run, recorded, tmp_path):

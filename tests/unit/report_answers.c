@@ -74,6 +74,8 @@ static void test_an_event_loop(void **state)
 		model, VIEW_SUMMARY,
 		"\n  85 % of the peak was allocated below loop (program), 65 % below call: "
 		"hset\n  30 %, push 20 %.\n\n");
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "\nSYMBOLS  program: function names only, no line numbers\n");
 	analyze_model_free(model);
 }
 
