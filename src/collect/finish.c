@@ -235,6 +235,8 @@ static struct error *finish_all(struct finish_process *process)
 	TRY(ledger_rows_read(process->finishing->reader, process->place, &process->rows));
 	TRY(ledger_naming_init(&process->naming, &process->finishing->stacks, process->place));
 	TRY(collect_finish_rows(process));
+	if (process->place + 1 == process->finishing->family.count)
+		TRY(collect_finish_symbols(process->finishing));
 	collect_finish_peak(process);
 	TRY(collect_finish_snaps(process));
 	TRY(collect_finish_series(process));

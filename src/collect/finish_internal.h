@@ -95,6 +95,8 @@ struct error *collect_finish_blocks(struct finish_process *process) ERROR_MUST_C
 /* finish_stacks.c: frames named since it was called last; the store takes them in while
  * others are named. */
 struct error *collect_finish_frames(struct finishing *finishing) ERROR_MUST_CHECK;
+/* Once all frames of all processes are named: begins to read symbols, which takes its time. */
+struct error *collect_finish_symbols(struct finishing *finishing) ERROR_MUST_CHECK;
 /* Modules, lines, and the sites with their titles. */
 struct error *collect_finish_stacks(struct finishing *finishing) ERROR_MUST_CHECK;
 void collect_finish_frames_free(struct finishing *finishing);

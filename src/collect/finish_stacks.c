@@ -119,7 +119,7 @@ static bool has_symbols(const struct ledger_module *module)
 	return !(module->flags & (MGL_MODULE_AGENT | MGL_MODULE_VDSO));
 }
 
-static struct error *find_symbols(struct finish_placing *placing)
+static struct error *start_symbols(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
 
@@ -142,7 +142,7 @@ static struct error *find_symbols(struct finish_placing *placing)
 					       module->build_id, module->build_id_bytes, known));
 		TRY(symbols_address_add(*known, loc->offset, loc->flags & STORE_LOC_EXACT));
 	}
-	return symbols_resolve(placing->symbols);
+	return symbols_start(placing->symbols);
 }
 
 /* --- writing ------------------------------------------------------------------------ */
@@ -345,14 +345,22 @@ static struct error *put_sites(struct finish_placing *placing)
 	return NULL;
 }
 
-struct error *collect_finish_stacks(struct finishing *finishing)
+struct error *collect_finish_symbols(struct finishing *finishing)
 {
 	TRY(collect_finish_frames(finishing));
+	TRY(put_locs(finishing->placing));
+	return start_symbols(finishing->placing);
+}
+
+struct error *collect_finish_stacks(struct finishing *finishing)
+{
+	if (!finishing->placing || !finishing->placing->modules)
+		TRY(collect_finish_symbols(finishing));
 
 	struct finish_placing *placing = finishing->placing;
 
-	TRY(put_locs(placing));
-	TRY(find_symbols(placing));
+	if (placing->symbols)
+		TRY(symbols_resolve(placing->symbols));
 	TRY(put_modules(placing));
 	for (size_t i = 1; i < placing->locs.count; i++)
 		TRY(put_lines(placing, i));

@@ -35,27 +35,36 @@ struct symbols_module {
 	struct symbols_verdict verdict;
 };
 
+struct symbols_reader;
+
+struct symbols_round {
+	struct symbols *symbols;
+	VECTOR(struct symbols_module *) modules;
+	_Atomic uint32_t *next;         /* shared with the readers */
+	unsigned progress;              /* modules finished, or failed at */
+	struct symbols_reader *readers; /* NULL = it is not started */
+	unsigned reader_count;
+};
+
 struct symbols {
 	struct symbols_options options;
 	VECTOR(struct symbols_module *) modules;
 	VECTOR(char *) strings; /* of frames and verdicts, each once */
 	struct map_index string_index;
-};
-
-struct symbols_round {
-	struct symbols *symbols;
-	VECTOR(struct symbols_module *) modules;
-	_Atomic uint32_t *next; /* shared with the readers */
-	unsigned progress;      /* modules finished, or failed at */
+	struct symbols_round round;
 };
 
 /* A copy that lives as long as the symbolizer. */
 struct error *symbols_intern(struct symbols *symbols, const char *bytes, size_t length,
 			     const char **ret) ERROR_MUST_CHECK;
 
-/* Start readers and take in what they say until the last is done. Modules may be pending
- * still; each round brings at least one of them further. */
-struct error *symbols_round_run(struct symbols_round *round) ERROR_MUST_CHECK;
+/* Starts readers. The round must stay where it is. */
+struct error *symbols_round_start(struct symbols_round *round) ERROR_MUST_CHECK;
+/* Takes in what they say until the last is done. Modules may be pending still; each round
+ * brings at least one of them further. */
+struct error *symbols_round_finish(struct symbols_round *round) ERROR_MUST_CHECK;
+/* Ends the readers, if there are any, heard or not. */
+void symbols_round_stop(struct symbols_round *round);
 
 /* The life of a reader process. */
 _Noreturn void symbols_reader_run(const struct symbols_round *round, int fd);

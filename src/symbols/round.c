@@ -12,11 +12,12 @@
 
 #define STALL_MS    60000u
 #define MAX_READERS 8u
+#define PIPE_BYTES  (1 << 20) /* that they need not wait to be heard */
 
 /* A reader costs its start; below so many addresses another one does not pay. */
 #define ADDRESSES_A_READER 500u
 
-struct reader {
+struct symbols_reader {
 	pid_t pid;
 	int fd; /* −1 = it is done */
 	struct symbols_receiver receiver;
@@ -32,7 +33,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static struct error *reader_start(struct symbols_round *round, struct reader *reader)
+static struct error *reader_start(struct symbols_round *round, struct symbols_reader *reader)
 {
 	pid_t parent = getpid();
 	int fds[2];
@@ -53,12 +54,13 @@ static struct error *reader_start(struct symbols_round *round, struct reader *re
 		close(fds[0]);
 		return error_create_system(saved, NULL, "cannot start a process to read symbols");
 	}
+	fcntl(fds[0], F_SETPIPE_SZ, PIPE_BYTES);
 	reader->fd = fds[0];
-	reader->silent_since = now_ms();
 	return NULL;
 }
 
-static void note_failure(struct symbols_module *module, const struct reader *reader, int status)
+static void note_failure(struct symbols_module *module, const struct symbols_reader *reader,
+			 int status)
 {
 	const char *what = module->failures > 0 ? "its symbols" : "its debug information";
 	char *text = NULL;
@@ -79,7 +81,7 @@ static void note_failure(struct symbols_module *module, const struct reader *rea
 	module->failure = text;
 }
 
-static struct error *reader_end(struct symbols_round *round, struct reader *reader)
+static struct error *reader_end(struct symbols_round *round, struct symbols_reader *reader)
 {
 	int status = 0;
 
@@ -102,7 +104,7 @@ static struct error *reader_end(struct symbols_round *round, struct reader *read
 	return symbols_receiver_finish_module(&reader->receiver);
 }
 
-static struct error *reader_hear(struct symbols_round *round, struct reader *reader)
+static struct error *reader_hear(struct symbols_round *round, struct symbols_reader *reader)
 {
 	char bytes[1 << 16];
 	ssize_t n = read(reader->fd, bytes, sizeof(bytes));
@@ -116,7 +118,8 @@ static struct error *reader_hear(struct symbols_round *round, struct reader *rea
 	return reader->receiver.is_garbled ? reader_end(round, reader) : NULL;
 }
 
-static struct error *hear_all(struct symbols_round *round, struct reader *readers, unsigned count)
+static struct error *hear_all(struct symbols_round *round, struct symbols_reader *readers,
+			      unsigned count)
 {
 	unsigned stall_ms =
 		round->symbols->options.stall_ms ? round->symbols->options.stall_ms : STALL_MS;
@@ -172,54 +175,76 @@ static unsigned readers_wanted(const struct symbols_round *round)
 	return wanted < MAX_READERS ? wanted : MAX_READERS;
 }
 
-static struct error *run_readers(struct symbols_round *round, struct reader *readers,
-				 unsigned *ret_count)
+static struct error *start_readers(struct symbols_round *round)
 {
 	unsigned wanted = readers_wanted(round);
 
-	while (*ret_count < wanted) {
-		struct error *error = reader_start(round, &readers[*ret_count]);
+	while (round->reader_count < wanted) {
+		struct error *error = reader_start(round, &round->readers[round->reader_count]);
 
 		/* One is enough to go on. */
-		if (error && *ret_count == 0)
+		if (error && round->reader_count == 0)
 			return error;
 		if (error) {
 			error_free(error);
 			break;
 		}
-		(*ret_count)++;
+		round->reader_count++;
 	}
-	return hear_all(round, readers, *ret_count);
+	return NULL;
 }
 
-struct error *symbols_round_run(struct symbols_round *round)
+void symbols_round_stop(struct symbols_round *round)
 {
-	struct reader readers[MAX_READERS];
-	unsigned count = 0;
+	for (unsigned i = 0; i < round->reader_count; i++) {
+		struct symbols_reader *reader = &round->readers[i];
 
-	round->progress = 0;
-	for (unsigned i = 0; i < MAX_READERS; i++) {
-		readers[i] = (struct reader){.fd = -1};
-		symbols_receiver_init(&readers[i].receiver, round);
-	}
-	round->next = mmap(NULL, sizeof(*round->next), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (round->next == MAP_FAILED)
-		return error_no_memory();
-	atomic_store(round->next, 0);
-
-	struct error *error = run_readers(round, readers, &count);
-
-	for (unsigned i = 0; i < count; i++) {
-		if (readers[i].fd >= 0) {
-			kill(readers[i].pid, SIGKILL);
-			close(readers[i].fd);
-			while (waitpid(readers[i].pid, NULL, 0) < 0 && errno == EINTR)
+		if (reader->fd >= 0) {
+			kill(reader->pid, SIGKILL);
+			close(reader->fd);
+			while (waitpid(reader->pid, NULL, 0) < 0 && errno == EINTR)
 				;
 		}
-		symbols_receiver_free(&readers[i].receiver);
+		symbols_receiver_free(&reader->receiver);
 	}
-	munmap(round->next, sizeof(*round->next));
+	round->reader_count = 0;
+	free(round->readers);
+	round->readers = NULL;
+	if (round->next)
+		munmap(round->next, sizeof(*round->next));
+	round->next = NULL;
+}
+
+struct error *symbols_round_start(struct symbols_round *round)
+{
+	void *next = mmap(NULL, sizeof(*round->next), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	round->progress = 0;
+	round->next = next == MAP_FAILED ? NULL : next;
+	round->readers = calloc(MAX_READERS, sizeof(*round->readers));
+
+	struct error *error = round->next && round->readers ? NULL : error_no_memory();
+
+	for (unsigned i = 0; i < MAX_READERS && !error; i++) {
+		round->readers[i].fd = -1;
+		symbols_receiver_init(&round->readers[i].receiver, round);
+	}
+	if (!error)
+		error = start_readers(round);
+	if (error)
+		symbols_round_stop(round);
+	return error;
+}
+
+struct error *symbols_round_finish(struct symbols_round *round)
+{
+	for (unsigned i = 0; i < round->reader_count; i++)
+		round->readers[i].silent_since = now_ms();
+
+	struct error *error = hear_all(round, round->readers, round->reader_count);
+
+	symbols_round_stop(round);
 	if (!error && round->progress == 0)
 		error = error_create(ERROR_SYSTEM,
 				     "the processes that read symbols ended before they began");

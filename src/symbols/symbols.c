@@ -47,6 +47,7 @@ struct error *symbols_create(const struct symbols_options *options, struct symbo
 		return error_no_memory();
 	if (options)
 		symbols->options = *options;
+	symbols->round.symbols = symbols;
 	if (symbols->options.debug_directories)
 		error = copy_directories(&symbols->options);
 	if (error) {
@@ -70,6 +71,8 @@ void symbols_free(struct symbols *symbols)
 {
 	if (!symbols)
 		return;
+	symbols_round_stop(&symbols->round);
+	vector_free(&symbols->round.modules);
 	for (size_t i = 0; i < symbols->modules.count; i++)
 		free_module(symbols->modules.items[i]);
 	for (size_t i = 0; i < symbols->strings.count; i++)
@@ -200,23 +203,36 @@ static int compare_work(const void *left, const void *right)
 						       : a->addresses.count < b->addresses.count;
 }
 
-struct error *symbols_resolve(struct symbols *symbols)
+/* Of what is dirty, if anything is. */
+static struct error *start_round(struct symbols *symbols)
 {
-	struct symbols_round round = {.symbols = symbols};
-	struct error *error;
+	struct symbols_round *round = &symbols->round;
 
+	TRY(begin_round(symbols, round));
+	if (round->modules.count == 0)
+		return NULL;
+	qsort(round->modules.items, round->modules.count, sizeof(*round->modules.items),
+	      compare_work);
+	return symbols_round_start(round);
+}
+
+struct error *symbols_start(struct symbols *symbols)
+{
 	for (size_t i = 0; i < symbols->modules.count; i++)
 		if (symbols->modules.items[i]->is_dirty)
 			sort_addresses(symbols->modules.items[i]);
-	while (!(error = begin_round(symbols, &round)) && round.modules.count > 0) {
-		qsort(round.modules.items, round.modules.count, sizeof(*round.modules.items),
-		      compare_work);
-		error = symbols_round_run(&round);
-		if (error)
-			break;
+	return start_round(symbols);
+}
+
+struct error *symbols_resolve(struct symbols *symbols)
+{
+	if (!symbols->round.readers)
+		TRY(symbols_start(symbols));
+	while (symbols->round.readers) {
+		TRY(symbols_round_finish(&symbols->round));
+		TRY(start_round(symbols));
 	}
-	vector_free(&round.modules);
-	return error;
+	return NULL;
 }
 
 struct symbols_verdict symbols_module_verdict(const struct symbols_module *module)

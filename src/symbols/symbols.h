@@ -72,7 +72,9 @@ struct error *symbols_module_add(struct symbols *symbols, const char *path, cons
 /* The same address may be added any number of times. */
 struct error *symbols_address_add(struct symbols_module *module, uint64_t offset,
 				  bool exact) ERROR_MUST_CHECK;
-/* Read what was added since the last time. */
+/* Begins to read what was added. Nothing is added until symbols_resolve() has waited for it. */
+struct error *symbols_start(struct symbols *symbols) ERROR_MUST_CHECK;
+/* Reads what was added since the last time. */
 struct error *symbols_resolve(struct symbols *symbols) ERROR_MUST_CHECK;
 
 struct symbols_verdict symbols_module_verdict(const struct symbols_module *module);
