@@ -155,6 +155,8 @@ void thread_real_end(struct thread *t);
 /* The child of parent (0 = the root) with this frame, made if new. where as in
  * mgl_node. 0 = no room: the caller returns the deepest node it has, cut. */
 uint32_t trie_child(struct thread *t, uint32_t parent, uint64_t pc, uint32_t where);
+/* Children of this node are about to be looked for. */
+void trie_ahead(const struct thread *t, uint32_t parent);
 
 /* --- unwind.c ---------------------------------------------------------------------- */
 

@@ -109,6 +109,15 @@ static inline uint64_t rule_find(struct rule_place place, uint64_t pc)
 	return 0;
 }
 
+/* The rule of this return address is about to be looked for. */
+static inline void rule_ahead(uint64_t pc)
+{
+	const struct rule_table *table = atomic_load_explicit(&rule_table, memory_order_relaxed);
+
+	if (AGENT_LIKELY(table != NULL))
+		__builtin_prefetch(&table->entry[pc & table->mask]);
+}
+
 /* The table, made at first; NULL = no memory, and nothing is cached. */
 struct rule_table *rules_table(void);
 void rules_store(uint64_t address, uint32_t generation, uint64_t rule);

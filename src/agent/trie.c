@@ -187,3 +187,12 @@ uint32_t trie_child(struct thread *t, uint32_t parent, uint64_t pc, uint32_t whe
 		return parent + 1;
 	return child_find(t, parent, pc, where);
 }
+
+void trie_ahead(const struct thread *t, uint32_t parent)
+{
+	const struct trie_table *table =
+		atomic_load_explicit(&t->agent->trie, memory_order_relaxed);
+
+	__builtin_prefetch(&table->slots[line_of(table, parent, 0, 0)]);
+	__builtin_prefetch(node_at(t, parent + 1));
+}

@@ -397,7 +397,10 @@ static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_reg
 			break;
 		if (--n == 0)
 			return 0;
-		e = unwind_memo_of(u, *(const uint64_t *)(uintptr_t)wrong->at, wrong->at);
+		uint64_t other = load(wrong->at);
+
+		e = unwind_memo_of(u, other, wrong->at);
+		rule_ahead(other);
 	}
 	const struct unwind_saved *s = u->saved[e->saved];
 	const struct saved_frame *f = s->frame + e->base;

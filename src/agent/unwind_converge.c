@@ -149,6 +149,8 @@ uint32_t unwind_converge(struct thread *t, struct unwind_state *u)
 				s = choose(u, &c, &f);
 			continue;
 		}
+		if (u->count)
+			trie_ahead(t, f->node);
 		const struct unwind_pair *wrong = unwind_verify(s->pair + f->pairs, s->pair);
 
 		if (AGENT_LIKELY(!wrong)) {
