@@ -12,15 +12,21 @@ static bool starts_with(const char *text, const char *prefix)
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$'; }
 
-/* Past an operator's name, which may be made of brackets: "operator()", "operator<<". */
+/* Past an operator's name, which may be made of brackets: "operator()", "operator<<"; but those
+ * of template arguments follow it, as in "operator+<char>". */
 static const char *skip_operator(const char *at)
 {
+	static const char *const names[] = {
+		/* The longer ones first. */
+		"->*", "<=>", "<<=", ">>=", "()", "[]", "->", "<<", ">>", "<=", ">=", "==", "!=",
+		"&&",  "||",  "++",  "--",  "+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=",
+	};
+
 	at += strlen("operator");
-	if (starts_with(at, "()"))
-		return at + 2;
-	while (*at && strchr("<>=!+-*/%^&|~,[]", *at))
-		at++;
-	return at;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (starts_with(at, names[i]))
+			return at + strlen(names[i]);
+	return *at && strchr("<>=!+-*/%^&|~,", *at) ? at + 1 : at;
 }
 
 /* Past a pair of brackets and what is between them. */
@@ -58,9 +64,11 @@ static void append_plain(const char *function, struct strbuf *name)
 			const char *end = skip_operator(at);
 
 			strbuf_append_bytes(name, at, (size_t)(end - at));
-			/* "operator new(unsigned long)", "operator bool()" */
+			/* "operator new(unsigned long)", "operator bool()", "operator<< <char>" */
 			at = end;
-			if (*at == ' ') {
+			if (starts_with(at, " <")) {
+				at++;
+			} else if (*at == ' ') {
 				size_t length = strcspn(at, "([<");
 
 				strbuf_append_bytes(name, at, length);
