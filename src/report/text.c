@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "analyze/stacks.h"
 #include "base/units.h"
@@ -26,24 +27,53 @@ static void put_process_line(struct strbuf *out, const struct analyze_process *p
 	strbuf_append_char(out, '\n');
 }
 
+/* Processes that have a line: those with the largest peaks, in the order they began. */
+struct shown {
+	uint32_t processes[PROCESS_LINES];
+	size_t count;
+};
+
+static uint64_t peak_of(const struct analyze_model *model, uint32_t process)
+{
+	return model->processes[process].counts.peak_bytes;
+}
+
+static void show_larger(const struct analyze_model *model, uint32_t process, struct shown *shown)
+{
+	uint32_t *list = shown->processes;
+	size_t least = 0;
+
+	if (shown->count < PROCESS_LINES) {
+		list[shown->count++] = process;
+		return;
+	}
+	for (size_t i = 1; i < PROCESS_LINES; i++)
+		if (peak_of(model, list[i]) <= peak_of(model, list[least]))
+			least = i;
+	if (peak_of(model, process) <= peak_of(model, list[least]))
+		return;
+	memmove(&list[least], &list[least + 1], (PROCESS_LINES - 1 - least) * sizeof(*list));
+	list[PROCESS_LINES - 1] = process;
+}
+
 static void put_processes(struct strbuf *out, const struct analyze_model *model,
 			  const struct analyze_process *main, const struct report_style *style)
 {
-	size_t listed = 0;
+	struct shown shown = {.count = 0};
+	size_t others = model->process_count - 1;
 
 	strbuf_append_char(out, '\n');
 	report_put_coloured(out, style, REPORT_HEADING, "OTHER PROCESSES");
 	strbuf_append_char(out, '\n');
-	for (size_t i = 0; i < model->process_count; i++) {
-		if (&model->processes[i] == main)
-			continue;
-		if (listed++ < PROCESS_LINES)
-			put_process_line(out, &model->processes[i], style);
-	}
-	if (listed > PROCESS_LINES) {
+	for (uint32_t i = 0; i < model->process_count; i++)
+		if (&model->processes[i] != main)
+			show_larger(model, i, &shown);
+	for (size_t i = 0; i < shown.count; i++)
+		put_process_line(out, &model->processes[shown.processes[i]], style);
+	if (others > shown.count) {
 		strbuf_append(out, "  and ");
-		report_put_plural(out, listed - PROCESS_LINES, "more", "more");
-		strbuf_append(out, ": report --json\n");
+		report_put_plural(out, others - shown.count, "more", "more");
+		strbuf_append(out, " with smaller peaks: report --json\n");
 	}
 }
 
