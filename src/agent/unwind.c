@@ -339,7 +339,7 @@ static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 	struct unwind_state *u =
 		(void *)(((uintptr_t)memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 
-	if (!unwind_room(u) || !unwind_memos_make(u))
+	if (!unwind_room(u))
 		return NULL;
 	if (depth == 0)
 		depth = UNWIND_DEPTH;
@@ -350,6 +350,8 @@ static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 	u->inner = depth / 2;
 	u->outer = depth - depth / 2;
 	u->hot.epoch = 1;
+	u->memo = u->memo_first;
+	u->hot.memo_shift = 64 - (uint32_t)__builtin_ctz(UNWIND_MEMOS);
 	t->unwind = u;
 	return u;
 }

@@ -77,6 +77,7 @@ struct unwind_saved;
 
 struct unwind_state {
 	struct unwind_hot hot;
+	struct unwind_memo memo_first[UNWIND_MEMOS];
 	struct unwind_memo *memo;
 	uint32_t memo_lost; /* good ones that made room for others, since there is this table */
 	struct unwind_saved *saved[UNWIND_SAVED]; /* unwind_saved.c's; NULL until one was kept */

@@ -211,26 +211,26 @@ static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
 
 static inline uint32_t memos(const struct unwind_state *u)
 {
-	return u->memo ? UINT32_C(1) << (64 - u->hot.memo_shift) : 0;
+	return UINT32_C(1) << (64 - u->hot.memo_shift);
 }
 
-bool unwind_memos_make(struct unwind_state *u)
+/* An empty table of memos, larger than the one there is, if it can be had. */
+static AGENT_COLD void memos_grow(struct unwind_state *u)
 {
-	struct unwind_memo *old = u->memo, *memo;
-	uint32_t had = memos(u), size = had ? had * MEMO_GROWTH : UNWIND_MEMOS;
+	struct unwind_memo *old = u->memo, *memo = NULL;
+	uint32_t had = memos(u), size = had * MEMO_GROWTH;
 
-	if (size > UNWIND_MEMOS_MOST)
-		return false;
-	memo = private_pages(size * sizeof(*memo));
+	if (size <= UNWIND_MEMOS_MOST)
+		memo = private_pages(size * sizeof(*memo));
 	if (!memo)
-		return false;
+		return;
 	/* A hook that is left between these two has every index in the larger table. */
 	u->memo = memo;
 	atomic_signal_fence(memory_order_seq_cst);
 	u->hot.memo_shift = 64 - (uint32_t)__builtin_ctz(size);
 	u->memo_lost = 0;
-	private_pages_free(old, had * sizeof(*old));
-	return true;
+	if (old != u->memo_first)
+		private_pages_free(old, had * sizeof(*old));
 }
 
 /* pair .. end, the innermost last, lead from the hook to the frame `base` of s. */
@@ -265,7 +265,7 @@ static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint3
 	atomic_signal_fence(memory_order_seq_cst);
 	e->epoch = epoch;
 	if (AGENT_UNLIKELY(lost) && ++u->memo_lost == 2 * memos(u))
-		unwind_memos_make(u);
+		memos_grow(u);
 }
 
 /* The node of a stack too deep, of frames 0 … kept − 1 of s and then the walk's: its outermost

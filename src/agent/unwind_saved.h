@@ -104,8 +104,6 @@ uint32_t unwind_saved_join(struct thread *t, struct unwind_state *u, struct unwi
 			   struct saved_frame *base, uint64_t bp);
 /* The same for frames that lead to a root. 0 = not done, none of them is saved. */
 uint32_t unwind_saved_enter(struct thread *t, struct unwind_state *u);
-/* An empty table of memos, larger than the one there is. false: no memory. */
-bool unwind_memos_make(struct unwind_state *u);
 /* The next walk is a whole one: another stack, other rules, or another trie. */
 void unwind_saved_forget(struct unwind_state *u);
 

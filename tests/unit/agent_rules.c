@@ -221,7 +221,38 @@ static void test_growth(void **state)
 	assert_true(found > 16000);
 }
 
-#define PLACES 4u /* addresses that share an entry */
+#define APART (UINT64_C(1) << 24)
+
+/* Addresses of one place: a line has room for some, and they stay when the table grows. */
+static void test_lines(void **state)
+{
+	uint64_t mask = rules_table()->mask, apart = APART;
+
+	(void)state;
+	rules_flush();
+	for (uint64_t i = 0; i < RULE_WAYS; i++)
+		store(0x400000 + i * apart, mark(i));
+	for (uint64_t i = 0; i < RULE_WAYS; i++)
+		assert_int_equal(look(0x400000 + i * apart), mark(i));
+	store(0x400000 + RULE_WAYS * apart, mark(RULE_WAYS));
+	assert_int_equal(look(0x400000 + RULE_WAYS * apart), mark(RULE_WAYS));
+	assert_int_equal(rules_table()->mask, mask);
+}
+
+static void test_growth_keeps(void **state)
+{
+	uint64_t mask = rules_table()->mask;
+
+	(void)state;
+	rules_flush();
+	store(0x800000, mark(1));
+	/* Other lines lose what they have, until the table grows. */
+	for (uint64_t i = 0; rules_table()->mask == mask; i++)
+		store(0x800100 + i % 64 + i / 64 % 16 * APART, mark(i));
+	assert_int_equal(look(0x800000), mark(1));
+}
+
+#define PLACES 8u /* addresses that share a line of RULE_WAYS */
 
 static _Atomic bool stop;
 static _Atomic uint64_t wrong, right;
@@ -272,6 +303,8 @@ int main(void)
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_store_and_flush),
 		cmocka_unit_test(test_rules_of_unknown_code),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_growth_keeps),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_contention),
 	};
