@@ -35,7 +35,7 @@ BARS = {
     "profile-blocks": (("seconds", 1), ("megabytes", 500)),
     "profile-info": (("seconds", 1), ("megabytes", 500)),
     "profile-growth": (("percent", 5),),
-    "profile-growth-jq": (("percent", 5),),
+    "profile-growth-real": (("percent", 5),),
 }
 
 

@@ -57,15 +57,17 @@ class Mallograph(Peer):
     """The whole command: the profile written, with symbols, and the summary printed."""
 
     name = "mallograph"
+    # What bounds a profile or a stack, not the recording.
+    BOUNDS = ("blocks_not_listed", "cut_stacks", "series_thinned")
 
     def wrap(self, command, scratch):
         return [self.build / "mallograph", "-o", f"{scratch}/out.mgp", "--", *command], {}
 
     def lacks(self, scratch):
         profile = sqlite3.connect(scratch / "out.mgp")
-        losses = profile.execute("select kind from loss where kind <> 'cut_stacks'").fetchall()
+        kinds = {kind for kind, in profile.execute("select kind from loss")}
         profile.close()
-        return ", ".join(kind for kind, in losses) or None
+        return ", ".join(sorted(kinds.difference(self.BOUNDS))) or None
 
 
 class Heaptrack(Peer):

@@ -118,7 +118,7 @@ class Growth(Own):
 class GrowthJq(Growth):
     """jq allocates five times for each number."""
 
-    name, title = "profile-growth-jq", "10^7 for 10^5, jq"
+    name, title = "profile-growth-real", "10^7 for 10^5, jq"
 
     def command(self, bench, allocations):
         numbers = f"range({allocations // 5})"
