@@ -84,7 +84,7 @@ static void held_limit(struct thread *t)
 	int64_t most = LEDGER_GET(t->agent->many) || room >= step ? step - 1 : room;
 
 	t->held_least = 1 - step;
-	t->held_width = (uint64_t)(most + step);
+	*gate_held_width(t) = (uint64_t)(most + step);
 }
 
 /* What t's rows have live; *largest is what one block of theirs has at most. */
@@ -129,6 +129,7 @@ AGENT_COLD void account_settle(struct thread *t)
 
 static AGENT_COLD void live_publish(struct thread *t, int64_t held)
 {
+	hook_check_fork(t);
 	struct mgl_process *p = t->process;
 	uint64_t total =
 		atomic_fetch_add_explicit(&p->total, (uint64_t)held, memory_order_relaxed) +
@@ -142,7 +143,7 @@ static AGENT_COLD void live_publish(struct thread *t, int64_t held)
 
 static AGENT_HOT bool may_hold(const struct thread *t, int64_t held)
 {
-	return (uint64_t)(held - t->held_least) < t->held_width;
+	return (uint64_t)(held - t->held_least) < *gate_held_width(t);
 }
 
 static AGENT_HOT void live_change(struct thread *t, int64_t change)
@@ -176,7 +177,7 @@ static AGENT_HOT uint64_t number_now(const struct thread *t)
 	uint64_t next = LEDGER_GET(t->process->next_number);
 
 	/* Nobody has taken a batch since this thread took its own. */
-	return (AGENT_LIKELY(next == t->number_stop) ? t->number : next) - 1;
+	return (AGENT_LIKELY(next == *gate_number_stop(t)) ? t->number : next) - 1;
 }
 
 /* In allocations. */
@@ -190,6 +191,7 @@ static AGENT_HOT uint64_t lifetime_of(const struct thread *t, uint64_t word)
 /* Not for what a hook could not finish because a handler forked inside it. */
 static AGENT_COLD void loss_count(struct thread *t, enum mgl_loss kind)
 {
+	hook_check_fork(t);
 	if (t->agent == agent_current)
 		agent_count_loss(kind, 1);
 }
@@ -220,6 +222,7 @@ static __attribute__((noinline)) uint64_t foreign_out(struct thread *t, uintptr_
 						      uint64_t word, uint64_t rest,
 						      const struct mgl_row *from)
 {
+	hook_check_fork(t);
 	struct mgl_row *row = from ? row_find(t, from->node, from->size_class, from->api) : NULL;
 
 	if (AGENT_UNLIKELY(!row)) {
@@ -250,7 +253,7 @@ static AGENT_HOT uint64_t block_out(struct thread *t, uintptr_t block, uint64_t 
 /* Around what changes a slot's rows; the value goes from the one to the other. */
 static AGENT_HOT uint64_t op_begin(struct thread *t)
 {
-	uint64_t op = LEDGER_GET(t->slot->op) + 1;
+	uint64_t op = LEDGER_GET(t->slot->op) | 1; /* even, but for what a child of fork left */
 
 	atomic_store_explicit(&t->slot->op, op, memory_order_release);
 	atomic_signal_fence(memory_order_seq_cst);
@@ -285,6 +288,7 @@ static AGENT_HOT uint64_t take(struct thread *t, uintptr_t block, uint64_t *rest
 /* A free that is not the usual one: unknown, foreign, large, or one to publish. */
 static __attribute__((noinline)) void free_slow(struct thread *t, uintptr_t block, uintptr_t cfa)
 {
+	hook_check_fork(t);
 	uint64_t rest, op = op_begin(t);
 	struct mgl_row *row;
 	uint64_t word = take(t, block, &rest, &row);
@@ -395,6 +399,7 @@ static AGENT_HOT uint64_t word_of(const struct thread *t, const struct mgl_row *
 static int64_t enter(struct thread *t, uintptr_t block, uint64_t word, struct mgl_row *row,
 		     uint64_t rest)
 {
+	hook_check_fork(t);
 	uint32_t size_class = row->size_class;
 	_Atomic uint64_t *at = shadow_word_make(t, block);
 	int64_t off = 0;
@@ -423,10 +428,11 @@ static int64_t enter(struct thread *t, uintptr_t block, uint64_t word, struct mg
 static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum mgl_api api,
 			uint32_t node, bool moved)
 {
+	hook_check_fork(t);
 	uint32_t size_class = mgl_size_class(size);
 	struct mgl_row *row = AGENT_LIKELY(node != 0) ? row_find(t, node, size_class, api) : NULL;
 
-	if (AGENT_UNLIKELY(!row || (t->number >= t->number_stop && !number_refill(t)))) {
+	if (AGENT_UNLIKELY(!row || (t->number >= *gate_number_stop(t) && !number_refill(t)))) {
 		block_dropped(t);
 		return 0;
 	}
@@ -447,6 +453,7 @@ static int64_t block_in(struct thread *t, uintptr_t block, uint64_t size, enum m
 static __attribute__((noinline)) void *allocated_slow(struct thread *t, void *made, size_t size,
 						      enum mgl_api api, uint32_t node)
 {
+	hook_check_fork(t);
 	uint64_t op = op_begin(t);
 
 	live_change(t, block_in(t, (uintptr_t)made, size, api, node, false));
@@ -490,8 +497,8 @@ void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api 
 	uint32_t size_class = mgl_size_class(size);
 	struct mgl_row *row = row_look_up(t, row_key(node, size_class, api));
 
-	if (AGENT_UNLIKELY(!row || !at || LEDGER_GET(*at) != 0 || t->number >= t->number_stop ||
-			   size_class >= MGL_LARGE_CLASS))
+	if (AGENT_UNLIKELY(!row || !at || LEDGER_GET(*at) != 0 ||
+			   t->number >= *gate_number_stop(t) || size_class >= MGL_LARGE_CLASS))
 		return allocated_slow(t, made, size, api, node);
 	int64_t held = LEDGER_GET(t->slot->delta) + (int64_t)size;
 	uint64_t word = word_of(t, row, t->number++, size - class_low[size_class]) |
@@ -515,6 +522,7 @@ void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api 
 
 struct taken account_realloc_begin(struct thread *t, void *p)
 {
+	hook_check_fork(t);
 	struct taken old = {0};
 	struct mgl_row *row;
 
@@ -555,6 +563,7 @@ void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, 
 {
 	struct unwind_regs regs = REGS(pc, cfa);
 	uint32_t node = unwind_stack(t, &regs);
+	hook_check_fork(t);
 	uint64_t op = op_begin(t);
 	int64_t change = -(int64_t)realloc_out(t, p, &old);
 

@@ -76,12 +76,10 @@ struct thread {
 	struct mgl_slot *slot;
 	uintptr_t idle; /* what the gate holds between hooks: GATE_READY or GATE_OFF */
 
-	uint64_t number;      /* next allocation number of the batch */
-	uint64_t number_stop; /* one past the batch's last */
-	uint32_t birth_base;  /* the batch's birth is this + (number >> birth_shift) */
+	uint64_t number;     /* next allocation number of the batch */
+	uint32_t birth_base; /* the batch's birth is this + (number >> birth_shift) */
 	uint32_t birth_shift;
-	int64_t held_least;  /* slot->delta is kept back from here on */
-	uint64_t held_width; /* for this many values; 0 = not worked out */
+	int64_t held_least; /* slot->delta is kept back from here on, for gate_held_width() values */
 	struct last last;
 
 	struct row_index *rows;
@@ -118,6 +116,9 @@ struct thread {
 void *private_alloc(size_t bytes);
 /* Zeroed pages of their own, for tables; zero again in a child of fork. NULL = refused. */
 void *private_pages(size_t bytes);
+/* The same, but a child of fork has its copy: what a hook reads in pieces, and could not read
+ * half of as zeros. */
+void *private_pages_kept(size_t bytes);
 void private_pages_free(void *pages, size_t bytes);
 
 /* --- session.c: the shared file ------------------------------------------------- */

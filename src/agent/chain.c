@@ -26,6 +26,7 @@ struct call {
 struct chain {
 	struct call call[1u << CALL_BITS]; /* an allocator makes the same few again and again */
 	struct thread thread;
+	struct unwind_cursor cursor;
 	struct unwind_state unwind;
 	struct unwind_frame frame[FRAMES];
 };
@@ -64,12 +65,12 @@ static void frame_add(struct unwind_state *u, struct unwind_frame f)
 	u->frame[u->count++] = f;
 }
 
-static void walk_begin(struct unwind_state *u, const struct unwind_cursor *c)
+static void walk_begin(struct unwind_state *u, const struct unwind_regs *regs)
 {
 	if (u->stacks.thread != stack_thread())
 		stack_reset(&u->stacks, sys_gettid() == agent_process->pid);
 	u->stacks.proven = 0;
-	u->entry = (struct unwind_regs){c->pc, c->sp, c->bp};
+	u->entry = *regs;
 	u->entry_known = 0;
 	u->generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
 	u->count = 0;
@@ -118,35 +119,34 @@ static enum chain_place walk(struct thread *t, struct unwind_state *u, struct un
 	return u->signals ? CHAIN_LOST : CHAIN_CUT;
 }
 
-static enum chain_place place_by_walk(struct thread *t, struct unwind_cursor *c, uint64_t hook)
+static enum chain_place place_by_walk(struct chain *chain, const struct unwind_regs *regs,
+				      uint64_t hook)
 {
-	struct signals signals = signals_hold();
-	enum chain_place ret = CHAIN_CUT;
-
-	if (signals.held && (t->chain || chain_make(t))) {
-		walk_begin(&t->chain->unwind, c);
-		ret = walk(&t->chain->thread, &t->chain->unwind, c, hook);
-	}
-	signals_release(&signals);
-	return ret;
+	chain->cursor = (struct unwind_cursor){.pc = regs->pc, .sp = regs->sp, .bp = regs->bp};
+	walk_begin(&chain->unwind, regs);
+	return walk(&chain->thread, &chain->unwind, &chain->cursor, hook);
 }
 
 enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa, bool calls)
 {
-	struct unwind_cursor c = {.sp = cfa};
+	struct unwind_regs regs = {.sp = cfa};
 
-	memcpy(&c.pc, (const void *)(cfa - sizeof(c.pc)), sizeof(c.pc));
+	memcpy(&regs.pc, (const void *)(cfa - sizeof(regs.pc)), sizeof(regs.pc));
 	/* The caller's still: the agent has no rbp of its own. */
-	__asm__("mov %%rbp, %0" : "=r"(c.bp));
-	struct call this = {c.pc, hook - cfa};
-	uint32_t at = (uint32_t)((c.pc ^ this.below << 32) * RULE_MIX >> (64 - CALL_BITS));
+	__asm__("mov %%rbp, %0" : "=r"(regs.bp));
+	uint64_t below = hook - cfa;
+	uint32_t at = (uint32_t)((regs.pc ^ below << 32) * RULE_MIX >> (64 - CALL_BITS));
 
-	if (calls && t->chain && t->chain->call[at].pc == this.pc &&
-	    t->chain->call[at].below == this.below)
+	if (calls && t->chain && t->chain->call[at].pc == regs.pc &&
+	    t->chain->call[at].below == below)
 		return CHAIN_CALLED;
-	enum chain_place place = place_by_walk(t, &c, hook);
+	struct signals signals = signals_hold();
+	enum chain_place place = CHAIN_CUT;
 
+	if (signals.held && (t->chain || chain_make(t)))
+		place = place_by_walk(t->chain, &regs, hook);
+	signals_release(&signals);
 	if (calls && place == CHAIN_CALLED)
-		t->chain->call[at] = this;
+		t->chain->call[at] = (struct call){regs.pc, below};
 	return place;
 }

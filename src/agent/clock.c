@@ -66,7 +66,7 @@ static void batch_take(struct thread *t, struct mgl_process *p)
 	/* Another thread may have come between: the numbers past the scale are nobody's. */
 	if (numbers > next - t->number)
 		numbers = next - t->number;
-	t->number_stop = t->number + numbers;
+	*gate_number_stop(t) = t->number + numbers;
 	t->birth_shift = scale <= BIRTH_SCALES ? scale : 63;
 	t->birth_base = scale <= BIRTH_SCALES ? scale << 19 : 0xffffff;
 }

@@ -137,10 +137,24 @@ static AGENT_HOT void gate_set(struct thread *t, uintptr_t value)
 /* Beside the gate, set for good: 0 tells a child of fork whatever its gate says by now. */
 static inline _Atomic uintptr_t *gate_own(struct thread *t) { return gate_of(t) + 1; }
 
+/* Beside these, for the hot path reads them anyway, and a child of fork, who reads 0, is so led
+ * off it: one past the batch's last number; how many values of slot->delta are kept back from
+ * held_least on, 0 = not worked out. */
+static inline uint64_t *gate_number_stop(const struct thread *t)
+{
+	return (uint64_t *)((uintptr_t)t - GATE_DISTANCE) + 2;
+}
+
+static inline uint64_t *gate_held_width(const struct thread *t)
+{
+	return (uint64_t *)((uintptr_t)t - GATE_DISTANCE) + 3;
+}
+
 /* A struct thread for a new thread, handler level or process. */
 struct thread *thread_make(struct agent *a, uint32_t level);
 struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa);
 struct thread *thread_enter_child(struct thread *t, uintptr_t cfa);
+AGENT_COLD void thread_leave_parent(void);
 /* This is a handler that interrupted a hook of its thread. */
 bool thread_in_hook(void);
 
@@ -163,6 +177,15 @@ static inline void hook_phase(struct thread *t, uintptr_t cfa, uintptr_t phase)
 	gate_set(t, cfa | phase);
 }
 
+/* Off the hot path, before anything is written that cannot be written twice. A handler may have
+ * forked inside this hook by a system call that no hook saw: the child covers its parent's
+ * ledger, and goes on writing to memory that nobody reads. */
+static inline void hook_check_fork(struct thread *t)
+{
+	if (AGENT_UNLIKELY(!atomic_load_explicit(gate_own(t), memory_order_relaxed)))
+		thread_leave_parent();
+}
+
 static inline void hook_leave(struct thread *t) { gate_set(t, t->idle); }
 
 /* --- process.c --------------------------------------------------------------------- */
@@ -176,6 +199,9 @@ enum process_started {
 /* Starts recording for this process image, once. Called with signals blocked: at the first
  * hook or the constructor, and at the first hook of a child of fork. */
 enum process_started process_start(void);
+/* In a child of fork that is inside a hook of its parent's, with signals blocked: what the hook
+ * still writes is nobody's. The child's first hook of its own starts recording. */
+bool process_leave_parent(void);
 
 /* A call that came while the process was starting. */
 void agent_count_early(void);

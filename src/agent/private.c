@@ -79,15 +79,16 @@ void *private_alloc(size_t bytes)
 	}
 }
 
-void *private_pages(size_t bytes)
-{
-	return pages_map((bytes + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1), true);
-}
+static size_t whole_pages(size_t bytes) { return (bytes + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1); }
+
+void *private_pages(size_t bytes) { return pages_map(whole_pages(bytes), true); }
+
+void *private_pages_kept(size_t bytes) { return pages_map(whole_pages(bytes), false); }
 
 void private_pages_free(void *pages, size_t bytes)
 {
 	if (pages && !agent_frozen)
-		sys_munmap(pages, (bytes + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1));
+		sys_munmap(pages, whole_pages(bytes));
 }
 
 void private_reset(void) { atomic_store(&current, NULL); }

@@ -201,14 +201,20 @@ static bool first_start(void)
 	return true;
 }
 
+/* An interrupted hook that goes on in the parent's ledger must not take it new extents. */
+bool process_leave_parent(void)
+{
+	agent_current->inert = true;
+	return session_leave_parent();
+}
+
 static bool child_start(void)
 {
 	uint32_t parent = agent_current->serial;
+	bool left = process_leave_parent();
 
-	/* An interrupted hook that returns into the parent's must not take it new extents. */
-	agent_current->inert = true;
 	agent_process = NULL;
-	if (!session_leave_parent())
+	if (!left)
 		return false;
 	private_reset();
 	module_reset();

@@ -66,6 +66,7 @@ static AGENT_COLD bool index_grow(struct thread *t)
 
 AGENT_COLD struct mgl_row *row_make(struct thread *t, uint64_t key)
 {
+	hook_check_fork(t);
 	uint32_t ref;
 
 	if (t->rows->count * 3 >= t->rows->mask && !index_grow(t) &&

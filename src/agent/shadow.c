@@ -106,6 +106,7 @@ static bool chunk_take(struct thread *t, uintptr_t block)
 
 static AGENT_COLD bool chunk_make(struct thread *t, uintptr_t block)
 {
+	hook_check_fork(t);
 	struct signals signals = signals_hold();
 	bool made = chunk_take(t, block);
 

@@ -35,10 +35,10 @@ static struct {
 
 /* And what it has once it is known that nothing is recorded: a gate that says so. */
 static struct {
-	_Atomic uintptr_t gate;
-	char rest[GATE_DISTANCE - sizeof(uintptr_t)];
+	_Atomic uintptr_t gate, own;
+	char rest[GATE_DISTANCE - 2 * sizeof(uintptr_t)];
 	_Alignas(64) struct thread thread;
-} off = {.gate = GATE_OFF};
+} off = {.gate = GATE_OFF, .own = 1};
 
 _Thread_local struct thread *agent_thread = &unborn.thread;
 
@@ -332,7 +332,8 @@ AGENT_COLD struct thread *thread_enter_slow(struct thread *t, uintptr_t cfa)
 
 	if (!real_resolve())
 		return NULL;
-	if (gate == 0)
+	/* A child of fork may have set its gate again, in the hook that its parent was in. */
+	if (gate == 0 || !atomic_load_explicit(gate_own(t), memory_order_relaxed))
 		return thread_first(cfa);
 	if (gate & GATE_OFF)
 		return NULL;
@@ -344,6 +345,17 @@ AGENT_COLD struct thread *thread_enter_child(struct thread *t, uintptr_t cfa)
 {
 	gate_set(t, 0);
 	return thread_enter_slow(t, cfa);
+}
+
+AGENT_COLD void thread_leave_parent(void)
+{
+	uint64_t all = ~UINT64_C(0), before = 0;
+
+	if (agent_frozen)
+		return;
+	sys_sigprocmask(SIG_SETMASK, &all, &before);
+	process_leave_parent();
+	sys_sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 bool thread_in_hook(void)

@@ -124,6 +124,7 @@ static AGENT_COLD void table_grow(struct thread *t, struct trie_table *old)
 
 static uint32_t node_make(struct thread *t, uint32_t parent, uint64_t pc, uint32_t where)
 {
+	hook_check_fork(t);
 	uint32_t ref;
 	struct mgl_node *node = record_alloc(t, sizeof(*node), &ref);
 

@@ -221,7 +221,7 @@ static AGENT_COLD void memos_grow(struct unwind_state *u)
 	uint32_t had = memos(u), size = had * MEMO_GROWTH;
 
 	if (size <= UNWIND_MEMOS_MOST)
-		memo = private_pages(size * sizeof(*memo));
+		memo = private_pages_kept(size * sizeof(*memo));
 	if (!memo)
 		return;
 	/* A hook that is left between these two has every index in the larger table. */

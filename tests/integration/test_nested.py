@@ -83,3 +83,24 @@ def test_jumps_out_of_the_allocator_end_a_hook_too(record):
     assert function_of(run, "after") == run.said.only(SITE_TOTALS)
     assert run.report.losses(run.root) == {"abandoned_calls": run.said["acts"]}
     assert run.root["peak_error_bytes"] == 0
+
+
+def test_forks_no_hook_sees_leave_the_parent_its_ledger(record):
+    """The child goes on in its parent's hook. It has a ledger of its own soon enough: what it does
+    to its parent's is count some of those calls twice, where it comes between two stores."""
+    run = record.run("stepped", "fork")
+    parent = run.all_said[-1]
+    acts = parent["acts"]
+    assert acts > 300
+    assert len(run.report.processes) == acts + 1
+    for said in run.all_said[:-1]:
+        child = run.report.of_pid(said.pid)
+        assert child["allocations"] - said["allocations"] in (0, 1)
+        assert child["live_blocks"] in (0, 1)
+    after = run.report.by_function(run.root)["after"]
+    assert {key: after[key] for key in SITE_TOTALS} == parent.only(SITE_TOTALS)
+    assert abs(run.root["live_blocks"] - KEPT[0]) <= acts / 20
+    losses = run.report.losses(run.root)
+    assert losses.pop("missed_frees", 0) <= acts / 10
+    assert losses.keys() <= {"damaged"}
+    assert all(slot.op % 2 == 0 for slot in Ledger(run.ledger).of_pid(parent.pid).slots)

@@ -323,6 +323,7 @@ static void child_ends(void)
 static void all(void)
 {
 	char *stacks = stacks_for_call();
+	int status;
 
 	/* What is made once is made before. */
 	for (int i = 0; i < 200; i++) {
@@ -342,7 +343,7 @@ static void all(void)
 			interrupt_at(which, places[i]);
 			if (in_child)
 				child_ends();
-			if (forking && acted && wait(NULL) < 0)
+			if (forking && acted && (wait(&status) < 0 || status != 0))
 				_exit(4);
 		}
 	}

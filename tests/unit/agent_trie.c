@@ -21,7 +21,10 @@ static struct mgl_node *records;
 static uint32_t used;
 static uint8_t *units[8];
 static struct agent agent;
-static struct thread thread;
+static struct {
+	char gates[GATE_DISTANCE];
+	_Alignas(64) struct thread thread;
+} place;
 static bool full;
 
 void *private_pages(size_t bytes)
@@ -32,6 +35,8 @@ void *private_pages(size_t bytes)
 }
 
 void *private_alloc(size_t bytes) { return private_pages(bytes); }
+
+void thread_leave_parent(void) { fail(); }
 
 void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref)
 {
@@ -55,14 +60,15 @@ static int setup(void **state)
 	for (uint32_t i = 0; i < 4; i++)
 		units[i] = (uint8_t *)(records + ((size_t)i << MGL_REF_UNIT_SHIFT));
 	memset(&agent, 0, sizeof(agent));
-	thread.agent = &agent;
-	thread.units = units;
+	place.thread.agent = &agent;
+	atomic_store(gate_own(&place.thread), 1);
+	place.thread.units = units;
 	return trie_start(&agent) ? 0 : -1;
 }
 
 static uint32_t child(uint32_t parent, uint64_t pc, uint32_t where)
 {
-	uint32_t ref = trie_child(&thread, parent, pc, where);
+	uint32_t ref = trie_child(&place.thread, parent, pc, where);
 
 	assert_true(ref > 0 && ref < used);
 	assert_int_equal(records[ref].parent, parent);
@@ -149,7 +155,7 @@ static void test_no_room(void **state)
 
 	(void)state;
 	full = true;
-	assert_int_equal(trie_child(&thread, parent, 6, 1), 0);
+	assert_int_equal(trie_child(&place.thread, parent, 6, 1), 0);
 	assert_int_equal(child(0, 5, 1), parent);
 	full = false;
 	child(parent, 6, 1);

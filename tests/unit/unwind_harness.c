@@ -41,6 +41,7 @@ static void *pages(size_t bytes)
 
 void *private_alloc(size_t bytes) { return pages(bytes); }
 void *private_pages(size_t bytes) { return pages(bytes); }
+void *private_pages_kept(size_t bytes) { return pages(bytes); }
 void private_pages_free(void *p, size_t bytes) { munmap(p, bytes); }
 
 void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref)
