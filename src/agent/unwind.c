@@ -381,11 +381,12 @@ static AGENT_COLD uint32_t no_state(struct thread *t)
 
 /* The node of a stack there is a memo of, if all is as it was; 0 = no, and *slot is the memo
  * to make. Where a memo leads another way from some word on, the next one to look at is found
- * by what that word is now. */
+ * by what that word is now, and by the way there. */
 static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs,
 				 struct unwind_memo **slot, uint32_t epoch)
 {
 	struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
+	uint64_t way = regs->pc;
 
 	for (uint32_t n = UNWIND_MEMO_WAYS;;) {
 		const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS, *wrong;
@@ -401,7 +402,8 @@ static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_reg
 			return 0;
 		uint64_t other = load(wrong->at);
 
-		e = unwind_memo_of(u, other, wrong->at);
+		way = way * 5 + other;
+		e = unwind_memo_of(u, way, wrong->at);
 		rule_ahead(other);
 	}
 	const struct unwind_saved *s = u->saved[e->saved];

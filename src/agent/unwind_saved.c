@@ -264,7 +264,7 @@ static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint3
 	e->pairs = (uint8_t)n;
 	atomic_signal_fence(memory_order_seq_cst);
 	e->epoch = epoch;
-	if (AGENT_UNLIKELY(lost) && ++u->memo_lost == 2 * memos(u))
+	if (AGENT_UNLIKELY(lost) && ++u->memo_lost == memos(u) / 2)
 		memos_grow(u);
 }
 

@@ -171,6 +171,41 @@ FUNCTION void take(void)
 	AFTER;
 }
 
+/* The same from another place. */
+FUNCTION void by_turns_again(int place)
+{
+	struct harness_effort before = {0};
+
+	for (int round = 0; round < 10; round++) {
+		left(9);
+		right(9);
+		if (round == 4)
+			before = harness_effort();
+	}
+	assert_effort(before, 0, 0);
+	__asm__ volatile("" ::"r"(place));
+}
+
+static void *places_by_turns(void *unused)
+{
+	by_turns_again(1);
+	by_turns_again(2);
+	by_turns_again(3);
+	by_turns_again(4);
+	return unused;
+}
+
+/* In a thread whose memos are few: with many, more is forgiven. */
+static void test_places_by_turns(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	pthread_create(&thread, NULL, places_by_turns, NULL);
+	pthread_join(thread, NULL);
+	assert_checked(4 * 20);
+}
+
 /* Further out than any memo knows, another place. */
 FUNCTION void middle(int order)
 {
@@ -473,6 +508,7 @@ int unwind_again(void)
 		cmocka_unit_test(test_met_again),
 		cmocka_unit_test(test_one_new_frame),
 		cmocka_unit_test(test_stale_words),
+		cmocka_unit_test(test_places_by_turns),
 		cmocka_unit_test(test_outer_frames_differ),
 		cmocka_unit_test(test_only_rbp_differs),
 		cmocka_unit_test(test_deep),
