@@ -200,8 +200,8 @@ enum process_started {
  * hook or the constructor, and at the first hook of a child of fork. */
 enum process_started process_start(void);
 /* In a child of fork that is inside a hook of its parent's, with signals blocked: what the hook
- * still writes is nobody's. The child's first hook of its own starts recording. */
-bool process_leave_parent(void);
+ * still writes is nobody's. The child's first hook of its own starts recording, or has. */
+void process_leave_parent(void);
 
 /* A call that came while the process was starting. */
 void agent_count_early(void);

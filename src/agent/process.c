@@ -202,16 +202,22 @@ static bool first_start(void)
 }
 
 /* An interrupted hook that goes on in the parent's ledger must not take it new extents. */
-bool process_leave_parent(void)
+static bool parent_leave(void)
 {
 	agent_current->inert = true;
 	return session_leave_parent();
 }
 
+void process_leave_parent(void)
+{
+	if (process_gate && atomic_load(process_gate) == 0 && agent_current)
+		parent_leave();
+}
+
 static bool child_start(void)
 {
 	uint32_t parent = agent_current->serial;
-	bool left = process_leave_parent();
+	bool left = parent_leave();
 
 	agent_process = NULL;
 	if (!left)
