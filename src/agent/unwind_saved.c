@@ -134,10 +134,15 @@ static inline bool bp_matters(uint64_t rule, bool outer)
 	}
 }
 
+static inline bool is_simple(uint64_t rule)
+{
+	return rule_kind(rule) - RULE_SP <= RULE_BP - RULE_SP;
+}
+
 /* The words by which f is left for `outer`, the one to be compared first last; outer_bp:
  * what rbp holds there matters. Past the last; NULL = not to be told by a few words. */
-static inline struct unwind_pair *pairs_of(struct unwind_pair *p, const struct unwind_frame *f,
-					   const struct unwind_frame *outer, bool outer_bp)
+static AGENT_COLD struct unwind_pair *pairs_of(struct unwind_pair *p, const struct unwind_frame *f,
+					       const struct unwind_frame *outer, bool outer_bp)
 {
 	uint64_t save = rule_save(f->rule) * 8;
 
@@ -320,17 +325,28 @@ static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_s
 		}
 		if (++at == u->outer)
 			cut_node = node;
-		if (pair)
-			pair = to == s->frame ? pairs_of_root(pair, f)
-					      : pairs_of(pair, f, &outer, mask != 0);
-		mask = bp_matters(f->rule, mask != 0) ? ~UINT64_C(0) : 0;
+		if (AGENT_LIKELY(pair && is_simple(f->rule) && to != s->frame)) {
+			uint64_t save = rule_save(f->rule);
+
+			if (save && mask)
+				*pair++ = (struct unwind_pair){outer.sp - save * 8, outer.bp};
+			*pair++ = (struct unwind_pair){outer.sp - 8, outer.pc};
+			mask = f->rule & RULE_SP ? save ? 0 : mask : ~UINT64_C(0);
+		} else {
+			if (pair)
+				pair = to == s->frame ? pairs_of_root(pair, f)
+						      : pairs_of(pair, f, &outer, mask != 0);
+			mask = bp_matters(f->rule, mask != 0) ? ~UINT64_C(0) : 0;
+		}
 		saving = saving && pair && f->sp < outer.sp &&
 			 (!own || stack_is_home(&u->stacks, f->sp));
 		if (AGENT_LIKELY(saving))
 			*to++ = (struct saved_frame){
 				unwind_key(f->pc, where),  f->sp, f->bp, mask, f->rule, node,
 				(uint32_t)(pair - s->pair)};
-		outer = *f;
+		outer.pc = f->pc;
+		outer.sp = f->sp;
+		outer.bp = f->bp;
 	}
 	uint32_t epoch = u->hot.epoch;
 
