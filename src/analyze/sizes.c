@@ -21,6 +21,8 @@ struct splitting {
 	struct analyze_groups groups; /* by site */
 	VECTOR(struct share) shares;
 	struct map_u64 share_at;
+	struct analyze_size *sizes; /* of all sites, and where each one's start, */
+	size_t *first;              /* once they have been read */
 	struct analyze_distribution *list;
 	size_t count;
 };
@@ -86,19 +88,19 @@ static bool is_chosen(const struct splitting *splitting, uint32_t process)
 static struct error *each_site(struct splitting *splitting, take_part *take)
 {
 	struct analyze_model *model = splitting->model;
-	CLEANUP_FREE struct analyze_size *sizes = NULL;
-	CLEANUP_FREE size_t *first = NULL;
 
-	TRY(analyze_sizes_load(model, &sizes, &first));
+	if (!splitting->sizes)
+		TRY(analyze_sizes_load(model, &splitting->sizes, &splitting->first));
 	for (size_t i = 0; i < model->site_count; i++) {
 		if (!is_chosen(splitting, model->sites[i].process))
 			continue;
-		for (size_t j = first[i]; j < first[i + 1]; j++) {
+		for (size_t j = splitting->first[i]; j < splitting->first[i + 1]; j++) {
+			const struct analyze_size *size = &splitting->sizes[j];
 			struct part part = {
 				.key = key_of(splitting, i),
-				.size_class = sizes[j].size_class,
-				.value = splitting->options->bytes ? sizes[j].bytes
-								   : sizes[j].allocations,
+				.size_class = size->size_class,
+				.value =
+					splitting->options->bytes ? size->bytes : size->allocations,
 			};
 
 			if (part.value)
@@ -244,6 +246,8 @@ struct error *analyze_distributions_make(struct analyze_model *model,
 	struct splitting splitting = {.model = model, .options = options};
 	struct error *error = split(&splitting);
 
+	free(splitting.sizes);
+	free(splitting.first);
 	analyze_groups_free(&splitting.groups);
 	vector_free(&splitting.shares);
 	map_u64_free(&splitting.share_at);

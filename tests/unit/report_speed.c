@@ -38,6 +38,8 @@ static long peak_rss_mib(void)
 
 /* --- each view, from the file on ------------------------------------------------------ */
 
+#define TRIES 5
+
 struct timing {
 	const char *name;
 	double limit; /* seconds; 0 = it only prints */
@@ -80,7 +82,8 @@ static struct error *info(struct analyze_model *model, FILE *out)
 	return report_info_print(model, "x", &((struct report_style){0}), out);
 }
 
-static void measure(const char *path, const struct timing *timing)
+/* Seconds of the processor. */
+static double measure_once(const char *path, const struct timing *timing)
 {
 	FILE *out = fopen("/dev/null", "w");
 	struct analyze_model *model = NULL;
@@ -95,11 +98,26 @@ static void measure(const char *path, const struct timing *timing)
 
 	printf("%-9s %.2f s, of which loading %.2f s; %ld MiB at most\n", timing->name, seconds,
 	       loaded - start, peak_rss_mib());
-	/* Sanitizers take their time. */
-	if (timing->limit > 0 && !getenv("ASAN_OPTIONS"))
-		assert_true(seconds < timing->limit);
 	analyze_model_free(model);
 	fclose(out);
+	return seconds;
+}
+
+/* What else runs on the machine adds to a time and never takes from it: the least counts. */
+static void measure(const char *path, const struct timing *timing)
+{
+	double least = measure_once(path, timing);
+
+	/* Sanitizers take their time. */
+	if (timing->limit == 0 || getenv("ASAN_OPTIONS"))
+		return;
+	for (int tries = 1; tries < TRIES && least >= timing->limit; tries++) {
+		double seconds = measure_once(path, timing);
+
+		if (seconds < least)
+			least = seconds;
+	}
+	assert_true(least < timing->limit);
 }
 
 static void test_views(void **state)
