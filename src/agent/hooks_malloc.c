@@ -95,7 +95,10 @@ AGENT_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 
 /* --- realloc ------------------------------------------------------------------------ */
 
-/* realloc(p, 0) may free and return NULL, which only errno tells from a failure. */
+/* realloc(p, 0) may free and return NULL, which only errno tells from a failure; the leak
+ * sanitizer's says ENOMEM for both. */
+static inline bool is_failure(int error) { return error == ENOMEM && !real_facts.leak_sanitizer; }
+
 #define REALLOCATION(block, size, call, api)                                                  \
 	do {                                                                                  \
 		struct thread *t = hook_enter(CFA);                                           \
@@ -111,7 +114,7 @@ AGENT_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 		void *moved = (call);                                                         \
                                                                                               \
 		hook_phase(t, CFA, GATE_AGENT);                                               \
-		bool failed = !moved && ((size) != 0 || errno == ENOMEM);                     \
+		bool failed = !moved && ((size) != 0 || is_failure(errno));                   \
                                                                                               \
 		if (errno == 0)                                                               \
 			errno = before;                                                       \

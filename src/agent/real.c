@@ -150,6 +150,7 @@ static void find_facts(void)
 
 	if (find("malloc", &d)) {
 		real_facts.glibc_malloc = soname_is(d.map, "libc.so.6");
+		real_facts.leak_sanitizer = soname_is(d.map, "liblsan.so.");
 		real_facts.malloc_path = path_of(&d);
 	}
 	if (find_from(image_first(), find_agent(), "malloc", &d))

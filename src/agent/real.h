@@ -99,9 +99,10 @@ struct real {
 };
 
 struct real_facts {
-	bool glibc_malloc; /* malloc is the C library's own */
-	bool library_new;  /* operator new is neither the C++ library's nor absent */
-	bool own_execv;    /* another preloaded library hooks these: its own way is kept */
+	bool glibc_malloc;   /* malloc is the C library's own */
+	bool leak_sanitizer; /* malloc is liblsan's */
+	bool library_new;    /* operator new is neither the C++ library's nor absent */
+	bool own_execv;      /* another preloaded library hooks these: its own way is kept */
 	bool own_execvp;
 	const char *malloc_path;     /* of the module that defines malloc; "" = the program */
 	const char *own_malloc_path; /* of one before the agent that does; NULL = none */

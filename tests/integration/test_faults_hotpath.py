@@ -430,3 +430,35 @@ def test_signals_reach_the_target_only(record):
     record.ready(said_path)
     os.killpg(tool.pid, signal.SIGINT)
     assert tool.wait(20) == -signal.SIGINT
+
+
+LEAK_SANITIZED = """
+#include <stdlib.h>
+int main(void)
+{
+	for (int i = 0; i < 10; i++) {
+		void *volatile p = malloc(100);
+
+		if (realloc(p, 0) != NULL)
+			return 3;
+	}
+	return 0;
+}
+"""
+
+
+def test_the_leak_sanitizers_realloc_to_nothing_frees(run, mallograph, cc, tmp_path, may_preload):
+    """It returns NULL and sets ENOMEM, like a failure."""
+    try:
+        program = cc("leaks", LEAK_SANITIZED, "-fsanitize=leak", "-fno-builtin", "-w")
+    except subprocess.CalledProcessError:
+        pytest.skip("no leak sanitizer")
+    if subprocess.run([program], capture_output=True).returncode:
+        pytest.skip("the leak sanitizer does not run here")
+    result = run("-q", "-o", "leaks.mgl", program)
+    assert result.returncode == 0, result.stderr
+    seen = report(mallograph, tmp_path / "leaks.mgl")
+    main = seen.by_function(seen.root)["main"]
+    assert (main["allocations"], main["frees"]) == (10, 10)
+    assert seen.root["failed"] == 0
+    assert seen.root["losses"] == []
