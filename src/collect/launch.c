@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -29,10 +30,11 @@ static bool is_variable(const char *entry, const char *name)
 }
 
 /* The environment with the agent first in LD_PRELOAD and the session's path. Everything
- * else keeps its place: the agent takes these two out, and the rest is as it was. */
+ * else keeps its place: the agent takes these two out, and the rest is as it was. Of several
+ * LD_PRELOADs the last is the one the loader obeys. */
 static char **child_environment(const char *agent, const char *session)
 {
-	size_t count = 0, to = 0;
+	size_t count = 0, to = 0, last = SIZE_MAX;
 	const char *preload = NULL;
 
 	while (environ[count])
@@ -41,23 +43,24 @@ static char **child_environment(const char *agent, const char *session)
 	char *preload_entry = NULL, *session_entry = NULL;
 
 	for (size_t i = 0; i < count; i++)
-		if (is_variable(environ[i], "LD_PRELOAD") && !preload)
-			preload = strchr(environ[i], '=') + 1;
+		if (is_variable(environ[i], "LD_PRELOAD"))
+			last = i;
+	if (last != SIZE_MAX)
+		preload = strchr(environ[last], '=') + 1;
 	if (!result ||
 	    asprintf(&preload_entry, "LD_PRELOAD=%s%s%s", agent, preload ? ":" : "",
 		     preload ? preload : "") < 0 ||
 	    asprintf(&session_entry, "MALLOGRAPH_SESSION=%s", session) < 0)
 		return NULL;
 	for (size_t i = 0; i < count; i++) {
-		if (is_variable(environ[i], "LD_PRELOAD") && preload_entry) {
+		if (i == last) {
 			result[to++] = preload_entry;
-			preload_entry = NULL;
 		} else if (!is_variable(environ[i], "MALLOGRAPH_SESSION") &&
 			   !is_variable(environ[i], "MALLOGRAPH_OUT")) {
 			result[to++] = environ[i];
 		}
 	}
-	if (preload_entry)
+	if (last == SIZE_MAX)
 		result[to++] = preload_entry;
 	result[to] = session_entry;
 	return result;

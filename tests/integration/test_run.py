@@ -160,6 +160,27 @@ def test_an_existing_preload_is_kept(run, cc, mirror, before, sanitized):
     assert seen == [f"environ LD_PRELOAD={value}" for key, value in env.items() if key == "LD_PRELOAD"]
 
 
+def test_of_two_preloads_the_last_counts_as_it_does_for_the_loader(
+    run, runtime, cc, mirror, may_preload
+):
+    """As no shell passes them on; but the loader takes the last, getenv the first."""
+    twice = cc("twice", r"""
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	char *env[] = {"LD_PRELOAD=/not/there.so", "BETWEEN=1", argv[1], argv[2], argv[3], 0};
+
+	execve(argv[4], argv + 4, env);
+	return 9;
+}""")
+    last = f"LD_PRELOAD={cc('libnothing.so', 'int nothing;', '-shared', '-fPIC')}"
+    result = run("-q", "-o", "twice.mgl", mirror, text=True, before=[
+        twice, last, f"PATH={os.environ['PATH']}", f"XDG_RUNTIME_DIR={runtime}"])
+    seen = [line for line in result.stdout.splitlines() if line.startswith("environ ")]
+    assert seen[:3] == ["environ LD_PRELOAD=/not/there.so", "environ BETWEEN=1", f"environ {last}"]
+    assert result.stderr == ""
+
+
 @pytest.mark.parametrize("closed", [[0], [1], [2], [0, 1, 2]])
 def test_closed_descriptors_stay_closed(mallograph, cc, runtime, tmp_path, closed):
     count = cc("count_fds", r"""
