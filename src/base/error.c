@@ -7,6 +7,7 @@
 #undef error_no_memory
 #endif
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -68,6 +69,8 @@ struct error *error_create_system(int errnum, const char *path, const char *form
 	va_start(arguments, format);
 	struct error *error = create(code, errnum, path, format, arguments);
 	va_end(arguments);
+	if (errnum == EMFILE)
+		return error_remedy(error, "Raise the limit of open files (ulimit -n).");
 	return error;
 }
 

@@ -90,6 +90,15 @@ def test_no_session_file_of_any_size(run, cc):
     assert "ulimit -f unlimited" in result.stderr
 
 
+@pytest.mark.parametrize("limit", [5, 8])
+def test_too_few_descriptors(run, cc, limit):
+    """Two of the places that come short."""
+    result = run("-q", cc("hello", HELLO), text=True,
+                 before=["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh"])
+    assert result.returncode == 125
+    assert "ulimit -n" in result.stderr
+
+
 def test_32_bit(refused, tmp_path):
     refused(patched(tmp_path, 4, b"\1"), 125, "32-bit", "-m64")
 
