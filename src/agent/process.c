@@ -23,6 +23,7 @@ struct mgl_process *agent_process;
 static _Atomic uint32_t *process_gate;
 static _Atomic bool process_gate_making;
 static _Atomic uint64_t early_calls;
+static enum mgl_inert start_refused; /* what a process went inert of last */
 
 /* The arguments as the kernel laid them out, for children too. */
 static const char *arguments;
@@ -73,6 +74,7 @@ void agent_go_inert(enum mgl_inert why)
 	struct mgl_process *p = agent_process;
 	uint32_t none = MGL_INERT_NONE;
 
+	start_refused = why;
 	if (!p || !agent_current)
 		return;
 	agent_current->inert = true;
@@ -125,6 +127,24 @@ static void describe(struct thread *t, struct mgl_process *p)
 		agent_name_loss(t, MGL_LOSS_OWN_MALLOC, own, strlen(own));
 }
 
+/* In the session's header, since this process gets no ledger to say it in. */
+static void missed_note(void)
+{
+	static const char *const reasons[MGL_INERT_COUNT] = {
+		[MGL_INERT_LEDGER_LIMIT] = " (limit for the ledger)",
+		[MGL_INERT_FILE_FULL] = " (no room left)",
+		[MGL_INERT_NO_MEMORY] = " (no memory)",
+	};
+	struct mgl_session *head = session_head();
+	const char *reason = reasons[start_refused];
+
+	if (!head || atomic_fetch_add(&head->missed, 1) != 0)
+		return;
+	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)head->missed_first);
+	if (reason)
+		memcpy(head->missed_first + strlen(head->missed_first), reason, strlen(reason));
+}
+
 static struct agent *agent_make(void)
 {
 	struct agent *a = private_alloc(sizeof(*a));
@@ -154,8 +174,7 @@ static bool recording_start(enum mgl_how how, uint32_t parent, uint64_t starttim
 	struct agent *a = agent_make();
 
 	if (!a) {
-		if (session_head())
-			atomic_fetch_add(&session_head()->missed, 1);
+		missed_note();
 		return false;
 	}
 	struct mgl_process *p = a->process;

@@ -266,9 +266,11 @@ static struct error *load_all(struct making *making)
 	}
 	for (size_t i = 0; i < count; i++)
 		TRY(add_losses(&members[i], ledger_reader_process(making->reader, i)));
+	struct ledger_text first = {session->missed_first, strlen(session->missed_first)};
+
 	if (count && session->missed)
 		return ledger_member_add_missing(&members[0], "missed_process", session->missed,
-						 NULL);
+						 &first);
 	return NULL;
 }
 

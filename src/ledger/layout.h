@@ -74,8 +74,8 @@ struct mgl_session {
 	uint64_t start_unix_ns; /* CLOCK_REALTIME at the same instant */
 	int32_t collector_pid;  /* 0 without one */
 	uint32_t reserved0;
-	uint64_t reserved1[5];
-	_Atomic uint64_t next_unit;       /* (A) first unit nobody took; starts at 1 */
+	char missed_first[40];      /* by the first of `missed`: name (reason); may lack its NUL */
+	_Atomic uint64_t next_unit; /* (A) first unit nobody took; starts at 1 */
 	_Atomic uint64_t populated_bytes; /* (A) bytes the agents had populated */
 	_Atomic uint32_t next_process;    /* (A) serial of the next ledger; starts at 1 */
 	_Atomic uint32_t missed;          /* (A) processes that could not get a ledger */

@@ -64,6 +64,7 @@ static struct error *load_session(struct ledger_reader *reader, uint64_t *ret_un
 	session->start_unix_ns = header.start_unix_ns;
 	session->collector_pid = header.collector_pid;
 	session->missed = header.missed;
+	copy_name(session->missed_first, header.missed_first, sizeof(header.missed_first));
 	session->file_bytes = header.file_bytes;
 
 	/* Takers of units that were not there left next_unit past the file's end. */

@@ -37,6 +37,7 @@ struct ledger_session {
 	uint64_t start_unix_ns;
 	int32_t collector_pid;
 	uint32_t missed; /* processes that could not get a ledger */
+	char missed_first[sizeof(((struct mgl_session *)0)->missed_first) + 1];
 	uint64_t file_bytes;
 };
 

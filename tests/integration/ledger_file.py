@@ -55,7 +55,7 @@ class Session(Fields):
     LAYOUT = (
         ("magic", "8s"), ("layout_version", "I"), ("flags", "I"), ("writer", "32s"),
         ("unit_bytes", "Q"), ("file_bytes", "Q"), ("start_ns", "Q"), ("start_unix_ns", "Q"),
-        ("collector_pid", "i"), ("reserved0", "I"), ("reserved1", "5Q"), ("next_unit", "Q"),
+        ("collector_pid", "i"), ("reserved0", "I"), ("missed_first", "40s"), ("next_unit", "Q"),
         ("populated_bytes", "Q"), ("next_process", "I"), ("missed", "I"),
     )  # fmt: skip
 

@@ -258,3 +258,29 @@ def test_a_session_the_program_names_wins(mallograph, agent, program, path_env, 
     )  # fmt: skip
     assert [os.path.basename(p["exe"]) for p in oracle.report(mallograph, ours).processes] == ["env"]
     assert len(shown(oracle.report(mallograph, theirs))) == 1
+
+
+AT_ITS_LIMIT = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	for (int i = 0; argc == 1 && i < 100000; i++)
+		if (!malloc(16 + i % 3000 * 16))
+			return 3;
+	if (argc > 1)
+		return 0;
+	execl(argv[0], "again", "x", NULL);
+	return 4;
+}
+"""
+
+
+def test_what_a_ledger_at_its_limit_does_not_have_is_named(run, cc, mallograph, tmp_path):
+    """A new image that gets no ledger, with the reason."""
+    program = cc("at_its_limit", AT_ITS_LIMIT, "-fno-builtin", "-w")
+    result = run("-q", "--max-ledger", "1M", "-o", "limit.mgl", program)
+    assert result.returncode == 0
+    (process,) = oracle.report(mallograph, tmp_path / "limit.mgl").processes
+    assert {"kind": "missed_process", "count": 1,
+            "detail": "at_its_limit (limit for the ledger)"} in process["losses"]
