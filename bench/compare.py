@@ -132,7 +132,7 @@ def main():
             print("\n".join(table.lines(done)), flush=True)
     names = [peer.name for peer in here if type(peer) not in run.HEAPTRACK]
     if names:
-        print("\n" + "\n".join(table.others(result["rows"], names)))
+        print("\n".join(table.others(result["rows"], names)))
     result["machine"]["load_after"] = os.getloadavg()[0]
     path = given.json or given.build / "bench.json"
     path.write_text(json.dumps(result, indent=1) + "\n")

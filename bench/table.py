@@ -65,8 +65,11 @@ def cpu_ratio(medians):
 
 
 def others(rows, names):
-    """What the other peers add, a column each."""
-    yield f"{'added by':28}" + "".join(f" {name[:12]:>12}" for name in names)
-    for row in rows:
-        if any(name in row["medians"] for name in names):
-            yield f"{row['title'][:28]:28}" + "".join(f" {added(row, n):>12}" for n in names)
+    """What the other peers add, a column each; as many columns as fit, then more lines."""
+    for first in range(0, len(names), 4):
+        some = names[first:first + 4]
+        yield f"\n{'added by':28}" + "".join(f" {name[:12]:>12}" for name in some)
+        for row in rows:
+            if any(name in row["medians"] for name in some):
+                yield (f"{row['title'][:28]:28}"
+                       + "".join(f" {added(row, name):>12}" for name in some))

@@ -69,6 +69,15 @@ def test_every_limit_has_its_row():
     assert set(bars.BARS) <= set(names)
 
 
+def test_many_peers_fit_a_terminal():
+    names = [f"peer {i}" for i in range(6)]
+    medians = {name: [1e9] for name in ("native", "mallograph", *names)}
+    row = {"title": "of a very long title that is cut", "medians": medians, "unit": "ns"}
+    text = "\n".join(table.others([row], names))
+    assert all(name in text for name in names)
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_a_missed_limit_says_so():
     medians = {"native": [1.0], "mallograph": [1.3], "heaptrack": [2.0]}
     row = {"title": "jq", "unit": "s", "columns": ["s"], "medians": medians, "failed": {},
