@@ -58,7 +58,7 @@ void account_step_set(struct agent *a)
 	LEDGER_SET(a->step, step);
 }
 
-static AGENT_COLD void max_raise(struct thread *t, uint64_t total)
+static void max_raise(struct thread *t, uint64_t total)
 {
 	struct agent *a = t->agent;
 	struct mgl_process *p = a->process;
@@ -69,7 +69,9 @@ static AGENT_COLD void max_raise(struct thread *t, uint64_t total)
 			continue;
 		LEDGER_SET(p->peak_number, t->number - 1);
 		LEDGER_SET(p->peak_error, held_most(a, total));
-		account_step_set(a);
+		/* While memory grows this is every allocation of a thread alone. */
+		if (LEDGER_GET(a->many) || LEDGER_GET(a->step) != step_for(total, 1))
+			account_step_set(a);
 		return;
 	}
 }
@@ -127,7 +129,7 @@ AGENT_COLD void account_settle(struct thread *t)
 	held_limit(t);
 }
 
-static AGENT_COLD void live_publish(struct thread *t, int64_t held)
+static __attribute__((noinline)) void live_publish(struct thread *t, int64_t held)
 {
 	hook_check_fork(t);
 	struct mgl_process *p = t->process;
