@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -244,10 +245,9 @@ def test_a_process_a_ledger_and_a_profile_are_shown_alike(run, mallograph, runti
     process = subprocess.Popen(
         [mallograph, "-q", "-o", "x.mgl", sample, "wait"], cwd=tmp_path,
         env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
-    pid = None
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
     until = time.monotonic() + 20
-    while not pid:
-        pid = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.strip()
+    while not (pid := children.read_text().strip()):
         assert time.monotonic() < until
     while run("query", "--csv", "select allocs >= 3010 from process", pid).stdout != b"allocs >= 3010\n1\n":
         assert time.monotonic() < until
