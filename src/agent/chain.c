@@ -20,7 +20,7 @@ struct call {
 	uint64_t pc;
 	uint64_t below;
 };
-#define CALL_BITS 4u
+#define CALL_BITS 6u
 
 /* A thread in name only: it has no slot and owns what the walk itself records. */
 struct chain {
@@ -127,6 +127,11 @@ static enum chain_place place_by_walk(struct chain *chain, const struct unwind_r
 	return walk(&chain->thread, &chain->unwind, &chain->cursor, hook);
 }
 
+static bool is_call(const struct call *call, const struct unwind_regs *regs, uint64_t below)
+{
+	return call->pc == regs->pc && call->below == below;
+}
+
 enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa, bool calls)
 {
 	struct unwind_regs regs = {.sp = cfa};
@@ -137,8 +142,9 @@ enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa, bo
 	uint64_t below = hook - cfa;
 	uint32_t at = (uint32_t)((regs.pc ^ below << 32) * RULE_MIX >> (64 - CALL_BITS));
 
-	if (calls && t->chain && t->chain->call[at].pc == regs.pc &&
-	    t->chain->call[at].below == below)
+	if (calls && t->chain &&
+	    (is_call(&t->chain->call[at], &regs, below) ||
+	     is_call(&t->chain->call[at ^ 1], &regs, below)))
 		return CHAIN_CALLED;
 	struct signals signals = signals_hold();
 	enum chain_place place = CHAIN_CUT;
@@ -146,7 +152,10 @@ enum chain_place chain_place(struct thread *t, uintptr_t hook, uintptr_t cfa, bo
 	if (signals.held && (t->chain || chain_make(t)))
 		place = place_by_walk(t->chain, &regs, hook);
 	signals_release(&signals);
-	if (calls && place == CHAIN_CALLED)
+	if (calls && place == CHAIN_CALLED) {
+		/* Two that share a place, as an allocator's may, do not drive each other out. */
+		t->chain->call[at ^ 1] = t->chain->call[at];
 		t->chain->call[at] = (struct call){regs.pc, below};
+	}
 	return place;
 }

@@ -136,7 +136,7 @@ def test_stopping_the_program_alone_does_not_stop_the_tool(start, listener):
     os.kill(pid, signal.SIGSTOP)
     wait_state(pid, "T")
     time.sleep(0.1)
-    assert state(process.pid) == "S"
+    assert state(process.pid) in "SR"  # it may be looking at the program just now
     os.kill(pid, signal.SIGCONT)
     process.terminate()
     assert process.wait(timeout=60) == 42
