@@ -1,144 +1,102 @@
 #include "symbols/debugfile.h"
 
-#include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define LOG_DOMAIN "symbols"
-#include "base/log.h"
-
 static const char *const default_directories[] = {"/usr/lib/debug"};
+
+void symbols_search_init(struct symbols_search *search, const struct symbols_options *options)
+{
+	*search = (struct symbols_search){.options = options, .poor_fd = -1};
+}
 
 void symbols_search_free(struct symbols_search *search)
 {
 	free(search->alternate);
 	search->alternate = NULL;
-	strbuf_free(&search->refused);
+	if (search->poor_fd >= 0)
+		close(search->poor_fd);
+	search->poor_fd = -1;
+	free(search->poor_path);
+	search->poor_path = NULL;
+	symbols_trace_free(&search->trace);
 }
 
-struct symbols_build_id symbols_build_id_of(Elf *elf)
+void symbols_search_refused(const struct symbols_search *search, struct strbuf *text)
 {
-	struct symbols_build_id id = {.count = 0};
-	const void *bytes;
-	ssize_t count = dwelf_elf_gnu_build_id(elf, &bytes);
+	for (size_t i = 0; i < search->trace.tries.count; i++) {
+		const struct symbols_try *tried = &search->trace.tries.items[i];
 
-	if (count > 0 && (size_t)count <= sizeof(id.bytes)) {
-		id.count = (size_t)count;
-		memcpy(id.bytes, bytes, id.count);
+		if (tried->place == SYMBOLS_PLACE_FILE || tried->place == SYMBOLS_PLACE_SPLIT ||
+		    tried->outcome == SYMBOLS_OUTCOME_FOUND ||
+		    tried->outcome == SYMBOLS_OUTCOME_ABSENT)
+			continue;
+		strbuf_printf(text, "%s%s (%s)", text->length > 0 ? ", " : "", tried->path,
+			      tried->outcome == SYMBOLS_OUTCOME_UNREADABLE && tried->detail
+				      ? tried->detail
+				      : symbols_outcome_text(tried->outcome));
 	}
-	return id;
 }
 
-bool symbols_build_id_equal(const struct symbols_build_id *a, const struct symbols_build_id *b)
-{
-	return a->count == b->count && memcmp(a->bytes, b->bytes, a->count) == 0;
-}
+static bool is_absent(int number) { return number == ENOENT || number == ENOTDIR; }
 
-void symbols_build_id_print(struct strbuf *buffer, const struct symbols_build_id *id)
-{
-	for (size_t i = 0; i < id->count; i++)
-		strbuf_printf(buffer, "%02x", id->bytes[i]);
-}
-
-int symbols_file_open(const char *path)
+int symbols_search_open(struct symbols_search *search, enum symbols_place place, const char *path,
+			struct symbols_try *ret)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = symbols_file_open(path);
 
-	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-		close(fd);
-		errno = EINVAL;
-		return -1;
+	*ret = (struct symbols_try){.place = place, .path = path};
+	if (fd >= 0 && fstat(fd, &st) == 0) {
+		ret->outcome = SYMBOLS_OUTCOME_FOUND;
+		ret->identity = symbols_identity_of_stat(&st);
+		return fd;
 	}
-	return fd;
-}
+	int saved = errno;
 
-static void refuse(struct symbols_search *search, const char *path, const char *why)
-{
-	log_debug("%s: %s", path, why);
-	strbuf_printf(&search->refused, "%s%s (%s)", search->refused.length > 0 ? ", " : "", path,
-		      why);
-}
-
-/* The CRC of .gnu_debuglink, that of zlib: polynomial 0x04c11db7, reflected. */
-static bool file_crc(int fd, uint32_t *ret)
-{
-	static uint32_t table[256];
-	uint8_t buffer[1 << 16];
-	uint32_t crc = UINT32_MAX;
-	off_t at = 0;
-	ssize_t n;
-
-	for (uint32_t i = 0; i < 256 && !table[255]; i++) {
-		uint32_t value = i;
-
-		for (int bit = 0; bit < 8; bit++)
-			value = value >> 1 ^ (value & 1 ? 0xedb88320u : 0);
-		table[i] = value;
+	ret->outcome = is_absent(saved) ? SYMBOLS_OUTCOME_ABSENT : SYMBOLS_OUTCOME_UNREADABLE;
+	if (ret->outcome == SYMBOLS_OUTCOME_UNREADABLE) {
+		ret->detail = saved == EINVAL ? "not a regular file" : strerror(saved);
+		ret->identity = symbols_identity_of(path);
 	}
-	while ((n = pread(fd, buffer, sizeof(buffer), at)) > 0) {
-		for (ssize_t i = 0; i < n; i++)
-			crc = crc >> 8 ^ table[(crc ^ buffer[i]) & 0xff];
-		at += n;
-	}
-	*ret = ~crc;
-	return n == 0;
-}
-
-/* What a candidate must match: an id, or where that cannot be had, a CRC. */
-struct wanted {
-	const struct symbols_build_id *id;
-	const uint32_t *crc; /* NULL = the id alone counts */
-};
-
-/* NULL = it is the file wanted. */
-static const char *mismatch(int fd, const struct wanted *wanted)
-{
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	uint32_t crc;
-
-	if (!elf || elf_kind(elf) != ELF_K_ELF) {
-		elf_end(elf);
-		return "not an ELF file";
-	}
-	struct symbols_build_id id = symbols_build_id_of(elf);
-
-	elf_end(elf);
-	if (wanted->id->count > 0 && (id.count > 0 || !wanted->crc))
-		return symbols_build_id_equal(&id, wanted->id) ? NULL : "of another build-id";
-	if (!file_crc(fd, &crc))
-		return "cannot be read";
-	return wanted->crc && crc == *wanted->crc ? NULL : "its CRC is not the link's";
+	symbols_trace_add(&search->trace, ret);
+	errno = saved;
+	return -1;
 }
 
 /* The path's file if it is the one wanted. Takes path over: it goes to ret_path or is
  * freed. */
-static int try(struct symbols_search *search, char *path, const struct wanted *wanted,
+static int try(struct symbols_search *search, char *path, const struct symbols_wanted *wanted,
 	       char **ret_path)
 {
+	CLEANUP_STRBUF struct strbuf detail = STRBUF_EMPTY;
 	CLEANUP_FREE char *mine = path;
-	CLEANUP_FD int fd = mine ? symbols_file_open(mine) : -1;
+	struct symbols_try tried;
+	CLEANUP_FD int fd = mine ? symbols_search_open(search, wanted->place, mine, &tried) : -1;
 
-	if (fd < 0) {
-		if (mine && errno == ENOENT)
-			log_debug("%s: not there", mine);
-		else if (mine)
-			refuse(search, mine, strerror(errno));
+	if (fd < 0)
 		return -1;
-	}
-	const char *why = mismatch(fd, wanted);
 
-	if (why) {
-		refuse(search, mine, why);
-		return -1;
+	tried.outcome = symbols_candidate_match(fd, wanted, &detail);
+	tried.detail = detail.text;
+	symbols_trace_add(&search->trace, &tried);
+	if (tried.outcome == SYMBOLS_OUTCOME_NO_DEBUG && search->poor_fd < 0) {
+		search->poor_fd = cleanup_steal_fd(&fd);
+		search->poor_path = STEAL(mine);
 	}
-	log_debug("%s: in use", mine);
+	if (tried.outcome != SYMBOLS_OUTCOME_FOUND && tried.outcome != SYMBOLS_OUTCOME_NO_LINES)
+		return -1;
 	*ret_path = STEAL(mine);
 	return cleanup_steal_fd(&fd);
+}
+
+int symbols_search_poor(struct symbols_search *search, char **ret_path)
+{
+	*ret_path = STEAL(search->poor_path);
+	return cleanup_steal_fd(&search->poor_fd);
 }
 
 static __attribute__((format(printf, 1, 2))) char *format(const char *text, ...)
@@ -164,11 +122,11 @@ static const char *directory_at(const struct symbols_search *search, size_t i)
 						  : default_directories[i];
 }
 
-static int search_id(struct symbols_search *search, const struct symbols_build_id *id,
-		     char **ret_path)
+static int search_id(struct symbols_search *search, enum symbols_place place,
+		     const struct symbols_build_id *id, char **ret_path)
 {
 	CLEANUP_STRBUF struct strbuf rest = STRBUF_EMPTY;
-	const struct wanted wanted = {.id = id};
+	const struct symbols_wanted wanted = {.place = place, .id = id};
 	int fd = -1;
 
 	if (id->count < 2)
@@ -185,7 +143,7 @@ static int search_id(struct symbols_search *search, const struct symbols_build_i
 
 int symbols_search_build_id(struct symbols_search *search, char **ret_path)
 {
-	return search_id(search, &search->build_id, ret_path);
+	return search_id(search, SYMBOLS_PLACE_BUILD_ID, &search->build_id, ret_path);
 }
 
 /* The directory of a path with its last slash; "" for a bare name. */
@@ -204,7 +162,7 @@ static const char *base_of(const char *path)
 }
 
 static int search_name_from(struct symbols_search *search, const char *directory, const char *name,
-			    const struct wanted *wanted, char **ret_path)
+			    const struct symbols_wanted *wanted, char **ret_path)
 {
 	int fd = try(search, format("%s%s", directory, name), wanted, ret_path);
 
@@ -225,7 +183,11 @@ static int search_name_from(struct symbols_search *search, const char *directory
 int symbols_search_name(struct symbols_search *search, const char *path, const char *link,
 			uint32_t crc, char **ret_path)
 {
-	const struct wanted wanted = {.id = &search->build_id, .crc = link ? &crc : NULL};
+	const struct symbols_wanted wanted = {
+		.place = link ? SYMBOLS_PLACE_LINK : SYMBOLS_PLACE_NAME,
+		.id = &search->build_id,
+		.crc = link ? &crc : NULL,
+	};
 	CLEANUP_FREE char *directory = directory_of(path);
 	CLEANUP_FREE char *real = realpath(path, NULL);
 	CLEANUP_FREE char *real_directory = real ? directory_of(real) : NULL;
@@ -276,8 +238,9 @@ void symbols_search_note_alternate(struct symbols_search *search, Elf *elf)
 
 int symbols_search_alternate(struct symbols_search *search, const char *path, char **ret_path)
 {
-	const struct wanted wanted = {.id = &search->alternate_id};
-	int fd = search_id(search, &search->alternate_id, ret_path);
+	const struct symbols_wanted wanted = {.place = SYMBOLS_PLACE_DWZ,
+					      .id = &search->alternate_id};
+	int fd = search_id(search, SYMBOLS_PLACE_DWZ, &search->alternate_id, ret_path);
 
 	if (fd >= 0 || !search->alternate)
 		return fd;

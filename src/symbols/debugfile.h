@@ -6,26 +6,13 @@
  * of them has none, the CRC of the link. MALLOGRAPH_LOG=symbols:debug shows each path tried.
  *
  * Owner: whoever declares the search; symbols_search_free(). Errors: no memory; whatever is
- * wrong with a candidate goes to the search's account of what was refused.
+ * wrong with a candidate is in the search's trace.
  */
 #ifndef MALLOGRAPH_SYMBOLS_DEBUGFILE_H
 #define MALLOGRAPH_SYMBOLS_DEBUGFILE_H
 
-#include <libelf.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/error.h"
-#include "base/strbuf.h"
-#include "symbols/symbols.h"
-
-#define SYMBOLS_BUILD_ID_MAX ((size_t)64)
-
-struct symbols_build_id {
-	uint8_t bytes[SYMBOLS_BUILD_ID_MAX];
-	size_t count; /* 0 = none */
-};
+#include "symbols/candidate.h"
+#include "symbols/trace.h"
 
 struct symbols_search {
 	const struct symbols_options *options;
@@ -33,17 +20,23 @@ struct symbols_search {
 	/* What the file found says of its dwz file. */
 	char *alternate;
 	struct symbols_build_id alternate_id;
-	struct strbuf refused; /* "PATH (what is wrong with it)", comma-separated */
+	/* The file wanted, but with nothing more than a symbol table; −1 = none. */
+	int poor_fd;
+	char *poor_path;
+	struct symbols_trace trace;
 };
+
+void symbols_search_init(struct symbols_search *search, const struct symbols_options *options);
 
 void symbols_search_free(struct symbols_search *search);
 
-struct symbols_build_id symbols_build_id_of(Elf *elf);
-bool symbols_build_id_equal(const struct symbols_build_id *a, const struct symbols_build_id *b);
-void symbols_build_id_print(struct strbuf *buffer, const struct symbols_build_id *id);
+/* "PATH (what is wrong with it)", comma-separated, of what was there and is not in use. */
+void symbols_search_refused(const struct symbols_search *search, struct strbuf *text);
 
-/* A regular file to read; −1 and errno. Never waits, as a FIFO would. */
-int symbols_file_open(const char *path);
+/* A file of the search's at path; −1 and errno, and then in the trace. *ret is for the trace,
+ * with what becomes of it: it borrows path. */
+int symbols_search_open(struct symbols_search *search, enum symbols_place place, const char *path,
+			struct symbols_try *ret);
 
 /* The one for the search's build-id; −1 = none, else a descriptor, and its malloc'd path. */
 int symbols_search_build_id(struct symbols_search *search, char **ret_path);
@@ -51,6 +44,8 @@ int symbols_search_build_id(struct symbols_search *search, char **ret_path);
  * file's own. */
 int symbols_search_name(struct symbols_search *search, const char *path, const char *link,
 			uint32_t crc, char **ret_path);
+/* Where neither found one: a file that was right, but has no debug information. */
+int symbols_search_poor(struct symbols_search *search, char **ret_path);
 /* Note what an ELF file with debug information says of its dwz file. */
 void symbols_search_note_alternate(struct symbols_search *search, Elf *elf);
 /* The dwz file so noted; path is the file that names it. */

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "symbols/names.h"
+#include "symbols/split.h"
 #include "symbols/symtab.h"
 #include "symbols/units.h"
 
 struct symbols_image {
 	struct symbols_search search;
+	const char *path; /* of the module's file: the request's */
 	Dwfl *dwfl;
 	Dwfl_Module *module; /* NULL = nothing to read */
 	Dwarf_Addr dwarf_bias;
@@ -66,6 +68,8 @@ static int find_debuginfo(Dwfl_Module *module, void **user, const char *module_n
 	if (fd < 0 && file_name)
 		fd = symbols_search_name(&image->search, file_name, link, crc, ret_path);
 	if (fd < 0)
+		fd = symbols_search_poor(&image->search, ret_path);
+	if (fd < 0)
 		return -1;
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 
@@ -109,31 +113,44 @@ static struct error *report(struct symbols_image *image, const char *path, int f
 static void give_up(struct symbols_image *image)
 {
 	image->module = NULL;
-	dwfl_end(image->dwfl);
+	if (image->dwfl)
+		dwfl_end(image->dwfl);
 	image->dwfl = NULL;
 }
 
-static void check_build_id(struct symbols_image *image, const struct symbols_build_id *recorded)
+/* tried: the file's, which is amended by what it is and goes to the trace. */
+static void check_build_id(struct symbols_image *image, const struct symbols_build_id *recorded,
+			   struct symbols_try *tried)
 {
-	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY, id = STRBUF_EMPTY;
 	GElf_Addr bias;
-	Elf *elf = dwfl_module_getelf(image->module, &bias);
+	Elf *elf = image->module ? dwfl_module_getelf(image->module, &bias) : NULL;
 
 	if (!elf) {
-		because(image, "not a usable ELF file: %s", dwfl_errmsg(-1));
+		if (image->module)
+			because(image, "not a usable ELF file: %s", dwfl_errmsg(-1));
+		tried->outcome = SYMBOLS_OUTCOME_NOT_ELF;
+		symbols_trace_add(&image->search.trace, tried);
 		give_up(image);
 		return;
 	}
 	image->search.build_id = symbols_build_id_of(elf);
 	symbols_search_note_alternate(&image->search, elf);
-	if (recorded->count == 0 || symbols_build_id_equal(recorded, &image->search.build_id))
+	tried->outcome = symbols_debug_outcome(elf);
+	if (recorded->count == 0 || symbols_build_id_equal(recorded, &image->search.build_id)) {
+		symbols_trace_add(&image->search.trace, tried);
 		return;
+	}
+	symbols_build_id_print(&id, &image->search.build_id);
+	if (image->search.build_id.count == 0)
+		strbuf_append(&id, "none");
+	tried->outcome = SYMBOLS_OUTCOME_OTHER_BUILD_ID;
+	tried->detail = id.text;
+	symbols_trace_add(&image->search.trace, tried);
 	strbuf_append(&text, "the file there now is another: build-id ");
 	symbols_build_id_print(&text, recorded);
-	strbuf_append(&text, " was recorded, it has ");
-	symbols_build_id_print(&text, &image->search.build_id);
-	because(image, "%s%s", text.text ? text.text : "",
-		image->search.build_id.count ? "" : "none");
+	because(image, "%s was recorded, it has %s", text.text ? text.text : "",
+		id.text ? id.text : "");
 	give_up(image);
 }
 
@@ -147,39 +164,53 @@ static struct error *open_debug_file(struct symbols_image *image,
 	int fd = symbols_search_build_id(&image->search, &path);
 
 	if (fd < 0)
+		fd = symbols_search_poor(&image->search, &path);
+	if (fd < 0)
 		return NULL;
 	TRY(report(image, path, fd));
-	if (image->module)
-		check_build_id(image, build_id);
-	if (image->module) {
-		image->by_debug_file = true;
-		image->debug_file = STEAL(path);
+
+	GElf_Addr bias;
+	Elf *elf = image->module ? dwfl_module_getelf(image->module, &bias) : NULL;
+
+	if (!elf) {
+		symbols_trace_amend(&image->search.trace, path, SYMBOLS_OUTCOME_NOT_ELF, NULL);
+		give_up(image);
+		return NULL;
 	}
+	symbols_search_note_alternate(&image->search, elf);
+	image->by_debug_file = true;
+	image->debug_file = STEAL(path);
 	return NULL;
+}
+
+static void cannot_open(struct symbols_image *image, const char *path, int number)
+{
+	static const char deleted[] = " (deleted)";
+	size_t length = strlen(path);
+
+	if (length >= sizeof(deleted) && strcmp(path + length - sizeof(deleted) + 1, deleted) == 0)
+		because(image, "the file was deleted or replaced while in use");
+	else
+		because(image, "cannot open the file: %s",
+			number == EINVAL ? "not a regular file" : strerror(number));
 }
 
 static struct error *open_file(struct symbols_image *image,
 			       const struct symbols_image_request *request)
 {
-	static const char deleted[] = " (deleted)";
-	size_t length = strlen(request->path);
+	struct symbols_try tried;
 
-	if (length == 0 || request->path[0] == '[') {
+	if (request->path[0] == '\0' || request->path[0] == '[') {
 		because(image, "it has no file");
 		return NULL;
 	}
-	int fd = symbols_file_open(request->path);
+	int fd = symbols_search_open(&image->search, SYMBOLS_PLACE_FILE, request->path, &tried);
 
 	if (fd >= 0) {
 		TRY(report(image, request->path, fd));
-		if (image->module)
-			check_build_id(image, &request->build_id);
-	} else if (length >= sizeof(deleted) &&
-		   strcmp(request->path + length - sizeof(deleted) + 1, deleted) == 0) {
-		because(image, "the file was deleted or replaced while in use");
+		check_build_id(image, &request->build_id, &tried);
 	} else {
-		because(image, "cannot open the file: %s",
-			errno == EINVAL ? "not a regular file" : strerror(errno));
+		cannot_open(image, request->path, errno);
 	}
 	if (!image->module && request->build_id.count > 0)
 		TRY(open_debug_file(image, &request->build_id));
@@ -225,8 +256,10 @@ static void no_debug_information(struct symbols_image *image)
 		strbuf_append(&text, "no debug information in it, and no build-id to find it by");
 	}
 	because(image, "%s", text.text ? text.text : "");
-	if (image->search.refused.length > 0)
-		because(image, "not used: %s", image->search.refused.text);
+	strbuf_clear(&text);
+	symbols_search_refused(&image->search, &text);
+	if (text.length > 0)
+		because(image, "not used: %s", text.text);
 }
 
 static struct error *open_dwarf(struct symbols_image *image)
@@ -237,13 +270,18 @@ static struct error *open_dwarf(struct symbols_image *image)
 		int number = dwfl_errno();
 
 		no_debug_information(image);
-		if (image->debug_file)
+		if (image->debug_file) {
 			because(image, "%s: %s", image->debug_file, dwfl_errmsg(number));
+			symbols_trace_amend(&image->search.trace, image->debug_file,
+					    SYMBOLS_OUTCOME_BAD_DEBUG, dwfl_errmsg(number));
+		}
 		return NULL;
 	}
 	if (!alternate_is_right(image, dwarf))
 		return NULL;
 	TRY(symbols_units_load(dwarf, &image->units));
+	symbols_split_trace(&image->units, image->debug_file ? image->debug_file : image->path,
+			    &image->search.trace);
 	if (image->units.has_functions)
 		image->level = SYMBOLS_FULL;
 	else if (image->units.has_lines)
@@ -300,7 +338,8 @@ struct error *symbols_image_open(const struct symbols_image_request *request,
 
 	if (!image)
 		return error_no_memory();
-	image->search.options = request->options;
+	symbols_search_init(&image->search, request->options);
+	image->path = request->path;
 	image->level = SYMBOLS_NONE;
 	elf_version(EV_CURRENT);
 
@@ -338,6 +377,11 @@ struct symbols_verdict symbols_image_verdict(const struct symbols_image *image)
 				      ? image->debug_file
 				      : NULL,
 	};
+}
+
+const struct symbols_trace *symbols_image_trace(const struct symbols_image *image)
+{
+	return &image->search.trace;
 }
 
 static uint32_t number_attribute(Dwarf_Die *die, unsigned name)

@@ -28,6 +28,8 @@ struct error *symbols_image_open(const struct symbols_image_request *request,
 void symbols_image_close(struct symbols_image *image);
 
 struct symbols_verdict symbols_image_verdict(const struct symbols_image *image);
+/* All that was looked at so far. */
+const struct symbols_trace *symbols_image_trace(const struct symbols_image *image);
 /* pc: where the instruction is, not a return address. Appends to frames. */
 struct error *symbols_image_frames(struct symbols_image *image, uint64_t pc,
 				   symbols_frame_list *frames) ERROR_MUST_CHECK;

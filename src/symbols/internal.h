@@ -33,6 +33,9 @@ struct symbols_module {
 	unsigned failures; /* readers that died of it */
 	char *failure;     /* how the first did */
 	struct symbols_verdict verdict;
+	VECTOR(struct symbols_try) tries;
+	bool has_all_tries; /* the reader came to its end */
+	bool is_cut;        /* there were more */
 };
 
 struct symbols_reader;

@@ -102,10 +102,17 @@ static struct error *read_module(const struct symbols_module *module, struct sym
 	TRY(symbols_image_open(&request, &image));
 
 	struct symbols_verdict verdict = symbols_image_verdict(image);
+	const struct symbols_trace *trace = symbols_image_trace(image);
+	size_t told = trace->tries.count;
 	struct error *error = symbols_wire_verdict(wire, &verdict);
 
+	/* Now, that it is known also where the addresses are the reader's end. */
+	if (!error)
+		error = symbols_wire_tries(wire, trace, 0);
 	if (!error)
 		error = read_addresses(module, image, wire);
+	if (!error)
+		error = symbols_wire_tries(wire, trace, told);
 	if (!error)
 		error = symbols_wire_end(wire);
 	symbols_image_close(image);

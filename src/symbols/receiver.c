@@ -73,6 +73,30 @@ static void take_verdict(struct symbols_receiver *receiver, struct symbols_modul
 	}
 }
 
+static struct error *take_try(struct symbols_receiver *receiver, struct symbols_module *module,
+			      struct cursor *payload)
+{
+	struct symbols_try tried = {0};
+	uint8_t place = cursor_u8(payload), outcome = cursor_u8(payload);
+
+	tried.identity.exists = cursor_u8(payload) != 0;
+	tried.path = string_at(receiver, cursor_u32(payload));
+	tried.detail = string_at(receiver, cursor_u32(payload));
+	tried.identity.device = cursor_u64(payload);
+	tried.identity.inode = cursor_u64(payload);
+	tried.identity.size = cursor_u64(payload);
+	tried.identity.mtime_ns = (int64_t)cursor_u64(payload);
+	if (payload->failed || !tried.path || place < 1 || place > SYMBOLS_PLACE_LAST ||
+	    outcome < 1 || outcome > SYMBOLS_OUTCOME_LAST ||
+	    module->tries.count >= SYMBOLS_TRACE_MAX) {
+		receiver->is_garbled = true;
+		return NULL;
+	}
+	tried.place = place;
+	tried.outcome = outcome;
+	return vector_push(&module->tries, tried);
+}
+
 static struct error *take_string(struct symbols_receiver *receiver, struct cursor *payload)
 {
 	size_t length = cursor_left(payload);
@@ -115,10 +139,16 @@ static void start_module(struct symbols_receiver *receiver, struct cursor *paylo
 	receiver->strings.count = 0;
 	if (payload->failed || place >= receiver->round->modules.count ||
 	    receiver->module != SYMBOLS_NO_MODULE ||
-	    !receiver->round->modules.items[place]->is_dirty)
+	    !receiver->round->modules.items[place]->is_dirty) {
 		receiver->is_garbled = true;
-	else
-		receiver->module = place;
+		return;
+	}
+	struct symbols_module *module = receiver->round->modules.items[place];
+
+	receiver->module = place;
+	module->tries.count = 0;
+	module->has_all_tries = false;
+	module->is_cut = false;
 }
 
 static struct error *take_record(struct symbols_receiver *receiver, uint8_t kind,
@@ -138,12 +168,18 @@ static struct error *take_record(struct symbols_receiver *receiver, uint8_t kind
 	case SYMBOLS_WIRE_VERDICT:
 		take_verdict(receiver, module, &payload);
 		return NULL;
+	case SYMBOLS_WIRE_TRY:
+		return take_try(receiver, module, &payload);
+	case SYMBOLS_WIRE_CUT:
+		module->is_cut = true;
+		return NULL;
 	case SYMBOLS_WIRE_FRAMES:
 		return take_frames(receiver, module, &payload);
 	case SYMBOLS_WIRE_END:
-		if (module->verdict.level != SYMBOLS_PENDING)
-			return symbols_receiver_finish_module(receiver);
-		break;
+		if (module->verdict.level == SYMBOLS_PENDING)
+			break;
+		module->has_all_tries = true;
+		return symbols_receiver_finish_module(receiver);
 	default:
 		break;
 	}

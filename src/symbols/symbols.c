@@ -62,6 +62,7 @@ static void free_module(struct symbols_module *module)
 {
 	vector_free(&module->addresses);
 	vector_free(&module->frames);
+	vector_free(&module->tries);
 	free(module->failure);
 	free(module->path);
 	free(module);
@@ -238,6 +239,14 @@ struct error *symbols_resolve(struct symbols *symbols)
 struct symbols_verdict symbols_module_verdict(const struct symbols_module *module)
 {
 	return module->verdict;
+}
+
+const struct symbols_try *symbols_module_tries(const struct symbols_module *module,
+					       size_t *ret_count, bool *ret_is_whole)
+{
+	*ret_count = module->tries.count;
+	*ret_is_whole = module->has_all_tries && !module->is_cut;
+	return module->tries.items;
 }
 
 const struct symbols_frame *symbols_frames(const struct symbols_module *module, uint64_t offset,

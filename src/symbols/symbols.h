@@ -52,6 +52,47 @@ struct symbols_verdict {
 	const char *debug_file; /* where they came from; NULL = the module's own file */
 };
 
+/* What was looked at for a module, in order, by symbols_module_tries(). */
+enum symbols_place {
+	SYMBOLS_PLACE_FILE = 1, /* the module's own file */
+	SYMBOLS_PLACE_BUILD_ID, /* DIRECTORY/.build-id/xx/yyyy.debug */
+	SYMBOLS_PLACE_LINK,     /* where the file's .gnu_debuglink leads */
+	SYMBOLS_PLACE_NAME,     /* its own name and .debug, where a link would lead */
+	SYMBOLS_PLACE_DWZ,      /* what dwz moved out of the debug information */
+	SYMBOLS_PLACE_SPLIT,    /* .dwo files */
+	SYMBOLS_PLACE_LAST = SYMBOLS_PLACE_SPLIT,
+};
+
+enum symbols_outcome {
+	SYMBOLS_OUTCOME_FOUND = 1, /* and in use, as far as something better was not */
+	SYMBOLS_OUTCOME_ABSENT,
+	SYMBOLS_OUTCOME_UNREADABLE, /* detail: why */
+	SYMBOLS_OUTCOME_NOT_ELF,
+	SYMBOLS_OUTCOME_OTHER_BUILD_ID, /* detail: whose */
+	SYMBOLS_OUTCOME_OTHER_CRC,
+	SYMBOLS_OUTCOME_NO_DEBUG, /* the file wanted, without debug information */
+	SYMBOLS_OUTCOME_NO_LINES, /* debug information without .debug_line */
+	SYMBOLS_OUTCOME_BAD_DEBUG,
+	SYMBOLS_OUTCOME_LAST = SYMBOLS_OUTCOME_BAD_DEBUG,
+};
+
+/* Which file a path was; all zeros = it was not there. */
+struct symbols_identity {
+	bool exists;
+	uint64_t device;
+	uint64_t inode;
+	uint64_t size;
+	int64_t mtime_ns;
+};
+
+struct symbols_try {
+	enum symbols_place place;
+	enum symbols_outcome outcome;
+	const char *path;
+	const char *detail; /* more than the outcome's text says; NULL = nothing */
+	struct symbols_identity identity;
+};
+
 struct symbols_frame {
 	const char *function; /* demangled; NULL = not known */
 	const char *file;     /* NULL = not known */
@@ -78,11 +119,22 @@ struct error *symbols_start(struct symbols *symbols) ERROR_MUST_CHECK;
 struct error *symbols_resolve(struct symbols *symbols) ERROR_MUST_CHECK;
 
 struct symbols_verdict symbols_module_verdict(const struct symbols_module *module);
+/* In the order they were made. *ret_is_whole false = there were more, or a reader died of it. */
+const struct symbols_try *symbols_module_tries(const struct symbols_module *module,
+					       size_t *ret_count, bool *ret_is_whole);
 /* Innermost first; NULL and 0 where nothing is known of the address. */
 const struct symbols_frame *symbols_frames(const struct symbols_module *module, uint64_t offset,
 					   bool exact, size_t *ret_count);
 
 /* full, lines, symtab, none, pending */
 const char *symbols_level_name(enum symbols_level level);
+/* file, build-id, link, name, dwz, split */
+const char *symbols_place_name(enum symbols_place place);
+/* "not there", "of another build-id" */
+const char *symbols_outcome_text(enum symbols_outcome outcome);
+
+/* What a path is now. */
+struct symbols_identity symbols_identity_of(const char *path);
+bool symbols_identity_equal(const struct symbols_identity *a, const struct symbols_identity *b);
 
 #endif

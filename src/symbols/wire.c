@@ -33,6 +33,11 @@ static void put_u32(struct symbols_wire *wire, uint32_t value)
 	strbuf_append_bytes(&wire->buffer, &value, sizeof(value));
 }
 
+static void put_u64(struct symbols_wire *wire, uint64_t value)
+{
+	strbuf_append_bytes(&wire->buffer, &value, sizeof(value));
+}
+
 static void put_head(struct symbols_wire *wire, enum symbols_wire_kind kind, size_t bytes)
 {
 	put_u32(wire, (uint32_t)bytes);
@@ -74,6 +79,35 @@ struct error *symbols_wire_verdict(struct symbols_wire *wire, const struct symbo
 	strbuf_append_char(&wire->buffer, (char)verdict->level);
 	put_u32(wire, reason);
 	put_u32(wire, debug_file);
+	return symbols_wire_flush(wire);
+}
+
+static struct error *send_try(struct symbols_wire *wire, const struct symbols_try *tried)
+{
+	uint32_t path, detail;
+
+	TRY(send_string(wire, tried->path, &path));
+	TRY(send_string(wire, tried->detail, &detail));
+	put_head(wire, SYMBOLS_WIRE_TRY, 3 + 2 * sizeof(path) + 4 * sizeof(uint64_t));
+	strbuf_append_char(&wire->buffer, (char)tried->place);
+	strbuf_append_char(&wire->buffer, (char)tried->outcome);
+	strbuf_append_char(&wire->buffer, tried->identity.exists ? 1 : 0);
+	put_u32(wire, path);
+	put_u32(wire, detail);
+	put_u64(wire, tried->identity.device);
+	put_u64(wire, tried->identity.inode);
+	put_u64(wire, tried->identity.size);
+	put_u64(wire, (uint64_t)tried->identity.mtime_ns);
+	return NULL;
+}
+
+struct error *symbols_wire_tries(struct symbols_wire *wire, const struct symbols_trace *trace,
+				 size_t from)
+{
+	for (size_t i = from; i < trace->tries.count; i++)
+		TRY(send_try(wire, &trace->tries.items[i]));
+	if (trace->is_cut)
+		put_head(wire, SYMBOLS_WIRE_CUT, 0);
 	return symbols_wire_flush(wire);
 }
 

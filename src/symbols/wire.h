@@ -10,13 +10,16 @@
 
 #include "base/map.h"
 #include "base/strbuf.h"
-#include "symbols/symbols.h"
+#include "symbols/trace.h"
 
 enum symbols_wire_kind {
 	SYMBOLS_WIRE_MODULE = 1, /* u32 place in the round */
 	SYMBOLS_WIRE_VERDICT,    /* u8 level, u32 reason, u32 debug file */
 	SYMBOLS_WIRE_STRING,     /* bytes */
 	SYMBOLS_WIRE_FRAMES,     /* u32 place of the address, then each frame */
+	SYMBOLS_WIRE_TRY,        /* u8 place, outcome, exists, u32 path, detail, u64 device, inode,
+				    size, mtime; after the verdict, in order */
+	SYMBOLS_WIRE_CUT,        /* there are more tries, or a path that could not be kept */
 	SYMBOLS_WIRE_END,        /* of the module */
 };
 
@@ -38,6 +41,9 @@ struct error *symbols_wire_flush(struct symbols_wire *wire) ERROR_MUST_CHECK;
 struct error *symbols_wire_module(struct symbols_wire *wire, uint32_t place) ERROR_MUST_CHECK;
 struct error *symbols_wire_verdict(struct symbols_wire *wire,
 				   const struct symbols_verdict *verdict) ERROR_MUST_CHECK;
+/* Those from a place on. */
+struct error *symbols_wire_tries(struct symbols_wire *wire, const struct symbols_trace *trace,
+				 size_t from) ERROR_MUST_CHECK;
 struct error *symbols_wire_frames(struct symbols_wire *wire, uint32_t place,
 				  const struct symbols_frame *frames,
 				  size_t count) ERROR_MUST_CHECK;

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from symbols_help import SOURCES, build_id, instructions, need, run, symbolize, symbols_of
+from symbols_help import SOURCES, TOOL, build_id, instructions, need, run, symbolize, symbols_of
 
 SOURCE = """\
 #include <stdlib.h>
@@ -70,6 +70,14 @@ def expect_lines(answers, source):
         assert frame[0] == name and frame[1] == str(source) and frame[2] in (line, line + 1)
 
 
+def tries(verdict):
+    """The trace, without the module's own file, which comes first and is there."""
+    assert verdict["all_tries"]
+    (place, outcome, path, _), *rest = verdict["tries"]
+    assert place == "file" and outcome in ("found", "no debug information in it")
+    return [(place, outcome, path) for place, outcome, path, _ in rest]
+
+
 def expect_exported_names(answers):
     assert answers["hidden"] == []
     assert answers["shown"] == [("shown", None, 0, 0, False)]
@@ -80,6 +88,7 @@ def test_in_the_file_itself(program):
     verdict, answers = p.ask(build_id(p.path))
     assert verdict["level"] == "full"
     assert verdict["reason"] is None and verdict["debug_file"] is None
+    assert tries(verdict) == []
     expect_lines(answers, p.source)
 
 
@@ -90,6 +99,7 @@ def test_a_separate_file_by_build_id(program):
     verdict, answers = p.ask(build_id(p.path))
     assert verdict["level"] == "full"
     assert verdict["reason"] is None and verdict["debug_file"] == str(debug)
+    assert tries(verdict) == [("build-id", "found", str(debug))]
     expect_lines(answers, p.source)
 
 
@@ -112,6 +122,40 @@ def test_stripped(program):
     assert id in verdict["reason"] and str(p.root) in verdict["reason"]
     assert "exported" in verdict["reason"]
     expect_exported_names(answers)
+    # In order, each with what came of it.
+    assert tries(verdict)[:3] == [
+        ("build-id", "not there", str(p.by_build_id(id))),
+        ("name", "not there", f"{p.path}.debug"),
+        ("name", "not there", f"{p.directory}/.debug/program.debug")]
+
+
+def test_a_debug_file_without_debug_information(program, tmp_path):
+    """It serves for its symbol table where nothing better is found."""
+    p = program()
+    id = build_id(p.path)
+    debug = p.separate(p.by_build_id())
+    better = tmp_path / "more" / ".build-id" / id[:2] / f"{id[2:]}.debug"
+    better.parent.mkdir(parents=True)
+    shutil.copy(debug, better)
+    run("objcopy", "--strip-debug", debug)
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "symtab" and answers["hidden"][0][0] == "hidden"
+    assert tries(verdict)[0] == ("build-id", "no debug information in it", str(debug))
+    verdict, answers = symbolize(p.path, list(p.functions.values()), id, [p.root, tmp_path / "more"])
+    assert verdict["level"] == "full"
+    assert tries(verdict) == [("build-id", "no debug information in it", str(debug)),
+                              ("build-id", "found", str(better))]
+    run("objcopy", "--remove-section=.debug_line", better)
+    verdict, answers = symbolize(p.path, list(p.functions.values()), id, [tmp_path / "more"])
+    assert ("build-id", "no .debug_line in it", str(better)) in tries(verdict)
+
+
+def test_symbolize_tool_says_where_a_file_changed_meanwhile(program):
+    """Identities are those of the files: the tool compares them with what is there."""
+    p = program()
+    p.separate(p.by_build_id())
+    done = run(TOOL, "-d", p.root, p.path, build_id(p.path), input="1000\n")
+    assert done.stderr == ""
 
 
 def test_another_file_than_the_recorded_one(program):
@@ -120,6 +164,7 @@ def test_another_file_than_the_recorded_one(program):
     recorded = f"{int(id[:2], 16) ^ 1:02x}{id[2:]}"
     verdict, answers = p.ask(recorded)
     assert verdict["level"] == "none"
+    assert verdict["tries"][0] == ["file", "of another build-id", str(p.path), id]
     assert recorded in verdict["reason"] and id in verdict["reason"]
     assert set(map(len, answers.values())) == {0}
 
@@ -212,6 +257,7 @@ def test_debuglink_with_another_crc(program):
     verdict, answers = p.ask()
     assert verdict["level"] == "symtab"
     assert f"{debug} (its CRC is not the link's)" in verdict["reason"]
+    assert ("link", "its CRC is not the link's", str(debug)) in tries(verdict)
     expect_exported_names(answers)
 
 
@@ -277,6 +323,7 @@ def test_dwz_file_missing(program, tmp_path):
     common.unlink()
     verdict, answers = p.ask(build_id(p.path))
     assert str(common) in verdict["reason"] and "missing" in verdict["reason"]
+    assert ("dwz", "not there", str(common)) in tries(verdict)
     # The symbol table names the functions; their lines need nothing shared.
     assert {name: frames[0][0] for name, frames in answers.items()} == {n: n for n in answers}
 
@@ -315,10 +362,12 @@ def test_split_dwarf(program, version):
     assert len(dwo) == 1
     verdict, answers = p.ask(build_id(p.path))
     assert verdict["level"] == "full" and verdict["reason"] is None
+    assert tries(verdict) == [("split", "found", str(dwo[0]))]
     expect_lines(answers, p.source)
 
     dwo[0].unlink()
     verdict, answers = p.ask(build_id(p.path))
+    assert ("split", "not there", str(dwo[0])) in tries(verdict)
     assert verdict["level"] == "lines" and ".dwo" in verdict["reason"]
     expect_lines(answers, p.source)
 

@@ -3,7 +3,8 @@
  * FILE [BUILD-ID], with addresses on standard input, one a line: hexadecimal, "r" behind
  * one that is a return address. Or symbolize_tool -m, with mangled names instead.
  *
- * Answers in JSON, a line each: {"level", "reason", "debug_file", "seconds"}, then for
+ * Answers in JSON, a line each: {"level", "reason", "debug_file", "tries"
+ * [[place, outcome, path, detail]…], "all_tries", "seconds"}, then for
  * each address its frames, [[function, file, line, column, inlined]…].
  */
 #include <inttypes.h>
@@ -78,6 +79,29 @@ static void print_frames(struct strbuf *out, const struct symbols_frame *frames,
 	print_line(out);
 }
 
+static void print_tries(struct strbuf *out, const struct symbols_module *module)
+{
+	size_t count;
+	bool is_whole;
+	const struct symbols_try *tries = symbols_module_tries(module, &count, &is_whole);
+
+	strbuf_append(out, ", \"tries\": [");
+	for (size_t i = 0; i < count; i++) {
+		struct symbols_identity now = symbols_identity_of(tries[i].path);
+
+		if (!symbols_identity_equal(&now, &tries[i].identity))
+			fprintf(stderr, "%s: another file than when it was tried\n", tries[i].path);
+		strbuf_printf(out, "%s[\"%s\", \"%s\", ", i > 0 ? ", " : "",
+			      symbols_place_name(tries[i].place),
+			      symbols_outcome_text(tries[i].outcome));
+		print_string(out, tries[i].path);
+		strbuf_append(out, ", ");
+		print_string(out, tries[i].detail);
+		strbuf_append(out, "]");
+	}
+	strbuf_printf(out, "], \"all_tries\": %s", is_whole ? "true" : "false");
+}
+
 static void print_verdict(struct strbuf *out, const struct symbols_module *module, double spent)
 {
 	struct symbols_verdict verdict = symbols_module_verdict(module);
@@ -86,6 +110,7 @@ static void print_verdict(struct strbuf *out, const struct symbols_module *modul
 	print_string(out, verdict.reason);
 	strbuf_append(out, ", \"debug_file\": ");
 	print_string(out, verdict.debug_file);
+	print_tries(out, module);
 	strbuf_printf(out, ", \"seconds\": %.6f}", spent);
 	print_line(out);
 }

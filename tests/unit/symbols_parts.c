@@ -228,6 +228,18 @@ static void put_frame(struct fixture *f, uint32_t place, uint32_t function)
 	put_record(f, SYMBOLS_WIRE_FRAMES, bytes, sizeof(bytes));
 }
 
+static void put_try(struct fixture *f, uint8_t place, uint8_t outcome, uint32_t path)
+{
+	uint8_t bytes[3 + 2 * 4 + 4 * 8] = {place, outcome, 1};
+
+	memcpy(bytes + 3, &path, sizeof(path));
+	bytes[11] = 1; /* device */
+	bytes[19] = 2; /* inode */
+	bytes[27] = 3; /* size */
+	bytes[35] = 4; /* mtime */
+	put_record(f, SYMBOLS_WIRE_TRY, bytes, sizeof(bytes));
+}
+
 /* Feeds what was put, in pieces of so many bytes; whether it made sense. */
 static bool take(struct fixture *f, size_t piece)
 {
@@ -238,6 +250,23 @@ static bool take(struct fixture *f, size_t piece)
 	}
 	strbuf_clear(&f->input);
 	return !f->receiver.is_garbled;
+}
+
+static void expect_try(const struct symbols_module *module)
+{
+	const struct symbols_identity expected = {
+		.exists = true, .device = 1, .inode = 2, .size = 3, .mtime_ns = 4};
+	size_t count;
+	bool is_whole;
+	const struct symbols_try *tries = symbols_module_tries(module, &count, &is_whole);
+
+	assert_true(is_whole);
+	assert_int_equal(count, 1);
+	assert_int_equal(tries->place, SYMBOLS_PLACE_LINK);
+	assert_int_equal(tries->outcome, SYMBOLS_OUTCOME_OTHER_CRC);
+	assert_string_equal(tries->path, "/a/b");
+	assert_null(tries->detail);
+	assert_true(symbols_identity_equal(&tries->identity, &expected));
 }
 
 static void answers_come_in_any_pieces(void **state)
@@ -252,6 +281,8 @@ static void answers_come_in_any_pieces(void **state)
 		put_record(&f, SYMBOLS_WIRE_STRING, "why", 3);
 		put_verdict(&f, SYMBOLS_LINES, 1);
 		put_record(&f, SYMBOLS_WIRE_STRING, "main", 4);
+		put_record(&f, SYMBOLS_WIRE_STRING, "/a/b", 4);
+		put_try(&f, SYMBOLS_PLACE_LINK, SYMBOLS_OUTCOME_OTHER_CRC, 3);
 		put_frame(&f, 1, 2);
 		put_record(&f, SYMBOLS_WIRE_END, NULL, 0);
 		assert_true(take(&f, piece));
@@ -267,6 +298,7 @@ static void answers_come_in_any_pieces(void **state)
 		assert_null(frames->file);
 		assert_int_equal(frames->line, 7);
 		assert_null(symbols_frames(f.module, 0x10, true, &count));
+		expect_try(f.module);
 		teardown(&f);
 	}
 }
@@ -280,6 +312,11 @@ enum nonsense {
 	HALF_A_FRAME,
 	SHORT_VERDICT,
 	NO_SUCH_LEVEL,
+	TRY_OF_NO_PATH,
+	TRY_OF_NO_PLACE,
+	TRY_OF_NO_OUTCOME,
+	SHORT_TRY,
+	TRIES_WITHOUT_END,
 	END_OF_NOTHING,
 	END_WITHOUT_VERDICT,
 	NO_SUCH_KIND,
@@ -313,6 +350,26 @@ static void put_nonsense(struct fixture *f, enum nonsense nonsense)
 		break;
 	case NO_SUCH_LEVEL:
 		put_verdict(f, 99, 0);
+		break;
+	case TRY_OF_NO_PATH:
+		put_try(f, 1, 1, 1);
+		break;
+	case TRY_OF_NO_PLACE:
+		put_record(f, SYMBOLS_WIRE_STRING, "/a", 2);
+		put_try(f, SYMBOLS_PLACE_LAST + 1, 1, 1);
+		break;
+	case TRY_OF_NO_OUTCOME:
+		put_record(f, SYMBOLS_WIRE_STRING, "/a", 2);
+		put_try(f, 1, 0, 1);
+		break;
+	case SHORT_TRY:
+		put_record(f, SYMBOLS_WIRE_STRING, "/a", 2);
+		put_record(f, SYMBOLS_WIRE_TRY, "\1\1\1\1\0\0\0", 7);
+		break;
+	case TRIES_WITHOUT_END:
+		put_record(f, SYMBOLS_WIRE_STRING, "/a", 2);
+		for (size_t i = 0; i <= SYMBOLS_TRACE_MAX; i++)
+			put_try(f, 1, 1, 1);
 		break;
 	case END_OF_NOTHING:
 	case END_WITHOUT_VERDICT:
