@@ -1,13 +1,15 @@
 #include "analyze/blocks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/model_internal.h"
 
 struct listing {
 	struct analyze_model *model;
 	const struct analyze_process *process;
-	struct map_u64 sites; /* id: place + 1 */
+	VECTOR(uint32_t) sites; /* by id: place + 1 */
+	struct map_u64 sparse;  /* the same of ids too large for a list */
 	struct map_u64 modules;
 	VECTOR(struct analyze_block) blocks;
 	VECTOR(struct analyze_mapping) mappings;
@@ -22,11 +24,40 @@ static uint64_t since(const struct listing *listing, uint64_t time)
 	return time > start ? time - start : 0;
 }
 
+/* Without gaps, as they are written, but whoever made the profile may have left some. */
+static struct error *add_sites(struct listing *listing)
+{
+	const struct analyze_model *model = listing->model;
+	size_t limit = 2 * model->site_count + 1;
+
+	TRY(vector_reserve(&listing->sites, limit));
+	memset(listing->sites.items, 0, limit * sizeof(*listing->sites.items));
+	listing->sites.count = limit;
+	for (size_t i = 0; i < model->site_count; i++) {
+		uint64_t id = model->sites[i].id;
+
+		if (id < limit)
+			listing->sites.items[id] = (uint32_t)i + 1;
+		else
+			TRY(map_u64_set(&listing->sparse, id, i + 1));
+	}
+	return NULL;
+}
+
+static uint32_t find_site(const struct listing *listing, uint64_t id)
+{
+	const uint64_t *found;
+
+	if (id < listing->sites.count)
+		return listing->sites.items[id];
+	found = map_u64_find(&listing->sparse, id);
+	return found ? (uint32_t)*found : 0;
+}
+
 static struct error *add_block(void *context, const void *from)
 {
 	const struct store_block *row = from;
 	struct listing *listing = context;
-	const uint64_t *site = map_u64_find(&listing->sites, row->site);
 
 	return vector_push(&listing->blocks,
 			   ((struct analyze_block){
@@ -34,7 +65,7 @@ static struct error *add_block(void *context, const void *from)
 				   .size = row->size == STORE_UNKNOWN ? 0 : row->size,
 				   .number = row->number,
 				   .born_ns = since(listing, row->born),
-				   .site = site ? (uint32_t)*site : 0,
+				   .site = find_site(listing, row->site),
 			   }));
 }
 
@@ -76,15 +107,13 @@ static int compare_blocks(const void *a, const void *b)
 
 static struct error *load(struct listing *listing)
 {
-	const struct analyze_model *model = listing->model;
-	struct store_reader *reader = model->reader;
+	struct store_reader *reader = listing->model->reader;
 	uint64_t id = listing->process->id;
 	struct store_module module;
 	struct store_mapping mapping;
 	struct store_block block;
 
-	for (size_t i = 0; i < model->site_count; i++)
-		TRY(map_u64_set(&listing->sites, model->sites[i].id, i + 1));
+	TRY(add_sites(listing));
 	TRY(analyze_each_row(reader, STORE_TABLE_MODULE, STORE_ALL, &module, add_module, listing));
 	TRY(analyze_each_row(reader, STORE_TABLE_MAPPING, id, &mapping, add_mapping, listing));
 	TRY(analyze_each_row(reader, STORE_TABLE_BLOCK, id, &block, add_block, listing));
@@ -100,7 +129,8 @@ struct error *analyze_blocks_load(struct analyze_model *model, uint32_t process,
 	struct listing listing = {.model = model, .process = &model->processes[process]};
 	struct error *error = load(&listing);
 
-	map_u64_free(&listing.sites);
+	vector_free(&listing.sites);
+	map_u64_free(&listing.sparse);
 	map_u64_free(&listing.modules);
 	*ret = (struct analyze_blocks){
 		.items = listing.blocks.items,

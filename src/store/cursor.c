@@ -122,7 +122,9 @@ static struct error *read_column(const struct store_reader *reader, const struct
 				 const struct column *column, sqlite3_stmt *statement, int at,
 				 void *to)
 {
-	if (sqlite3_column_type(statement, at) == SQLITE_NULL) {
+	int type = sqlite3_column_type(statement, at);
+
+	if (type == SQLITE_NULL) {
 		if (column->required)
 			return bad(reader, table, column, "nothing where there must be a value");
 		set_null(column, to);
@@ -137,7 +139,7 @@ static struct error *read_column(const struct store_reader *reader, const struct
 	default:
 		break;
 	}
-	if (sqlite3_column_type(statement, at) != SQLITE_INTEGER)
+	if (type != SQLITE_INTEGER)
 		return bad(reader, table, column, "no number");
 	return read_number(reader, table, column, sqlite3_column_int64(statement, at), to);
 }

@@ -126,7 +126,7 @@ static void test_views(void **state)
 		{"summary", 1, summary}, {"text", 1, text},
 		{"json", 1, json},       {"tree", 1, tree},
 		{"tree up", 1, tree_up}, {"hist", 1, hist},
-		{"info", 1, info},       {"blocks", 0, report_blocks_print},
+		{"info", 1, info},       {"blocks", 1, report_blocks_print},
 	};
 	const char *path = profile_path("large.mgp");
 	struct stat status;

@@ -286,6 +286,90 @@ static void test_histograms(void **state)
 	analyze_model_free(model);
 }
 
+#define DEEP 40
+
+/* A plugin here, then there: each block's stack has the addresses of its time. Three blocks
+ * a site, so that what is kept of its stack is used, and stacks share their outer frames. */
+static void test_blocks_of_a_module_that_moved(void **state)
+{
+	struct view view;
+	uint64_t places[DEEP + 1] = {0};
+
+	(void)state;
+	view_begin(&view);
+	uint64_t program = view_module(&view, "/usr/bin/program", STORE_SYMBOLS_FULL);
+	uint64_t plugin = view_module(&view, "/usr/lib/plugin.so", STORE_SYMBOLS_FULL);
+	struct store_process p = view_process(&view, "program");
+
+	for (unsigned int i = 0; i < DEEP; i++)
+		places[i] = view_place(&view, i == DEEP / 2 ? plugin : program, "step", "s.c", i);
+	for (unsigned int i = 0; i < 2; i++) {
+		places[DEEP - 1] = view_place(&view, i ? plugin : program, "last", "l.c", i);
+		uint64_t stack = view_stack(&view, places);
+
+		view_site(&view, 1, stack, places[DEEP - 1], 3, 8, 3);
+	}
+	p.allocs = p.live_blocks = p.peak_blocks = 6;
+	p.alloc_bytes = p.live_bytes = p.peak_bytes = 48;
+	assert_null(store_put(view.writer, &p));
+	for (unsigned int i = 0; i < 6; i++)
+		assert_null(store_put(view.writer, &((struct store_block){
+							   .process = 1,
+							   .address = 0x1000 + 0x20 * i,
+							   .site = 1 + i % 2,
+							   .size = 8,
+							   .number = i + 1,
+							   .born = 1000000 * (i + 1),
+						   })));
+	for (unsigned int i = 0; i < 2; i++)
+		assert_null(
+			store_put(view.writer, &((struct store_mapping){
+						       .process = 1,
+						       .module = plugin,
+						       .start = i ? 0x7e0000000000 : 0x7f0000000000,
+						       .stop = i ? 0x7e0000010000 : 0x7f0000010000,
+						       .loaded = i ? 3500000 : 0,
+						       .unloaded = i ? STORE_UNKNOWN : 3200000,
+					       })));
+	assert_null(store_put(view.writer, &((struct store_mapping){
+						   .process = 1,
+						   .module = program,
+						   .start = 0x400000,
+						   .stop = 0x500000,
+						   .loaded = 0,
+						   .unloaded = STORE_UNKNOWN,
+					   })));
+	struct analyze_model *model = view_end(&view);
+	char *text = view_print(model, VIEW_BLOCKS, NULL);
+
+	const char *at = text;
+
+	for (unsigned int i = 0; i < 6; i++) {
+		char head[64];
+		const char *base = i < 3 ? "    @ 0x7f000000" : "    @ 0x7e000000";
+		const char *other = i < 3 ? "    @ 0x7e000000" : "    @ 0x7f000000";
+		unsigned int lines = 0;
+
+		snprintf(head, sizeof(head), "\n  ~ alloc #%u (! %u.000 ms) -> [8 bytes @ 0x%x]:\n",
+			 i + 1, i + 1, 0x1000 + 0x20 * i);
+		const char *start = strstr(at, head);
+
+		assert_non_null(start);
+		const char *end = strstr(start + 1, "\n  ~ alloc #");
+		size_t length = end ? (size_t)(end - start) : strlen(start);
+
+		assert_non_null(memmem(start, length, base, strlen(base)));
+		assert_null(memmem(start, length, other, strlen(other)));
+		for (const char *line = start;
+		     (line = strstr(line, "    @ ")) && line < start + length; line++)
+			lines++;
+		assert_int_equal(lines, DEEP);
+		at = start + 1;
+	}
+	free(text);
+	analyze_model_free(model);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_small_branches_are_summed),
 		cmocka_unit_test(test_time),
 		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_blocks_of_a_module_that_moved),
 		cmocka_unit_test(test_histograms),
 	};
 
