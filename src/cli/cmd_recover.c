@@ -1,19 +1,27 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/symbols.h"
 #include "collect/output.h"
 #include "collect/recover.h"
 
 static const struct cli_option options_table[] = {
 	{'o', "output", "FILE",
 	 "write the profile to FILE (%p %n %h %t expand), or the\nledger itself, if it ends in .mgl"},
+	CLI_SYMBOL_OPTIONS,
 	{'h', "help", NULL, "show this"},
 	CLI_OPTIONS_END,
 };
 
+struct recovery {
+	const char *output;
+	struct cli_symbols symbols;
+	struct collect_finish_options finish;
+};
+
 static void print_help(void)
 {
-	printf("Usage: mallograph recover [-o FILE] [SESSION…]\n"
+	printf("Usage: mallograph recover [OPTION…] [SESSION…]\n"
 	       "\n"
 	       "Save the recordings whose collector was killed, or that had none, into this\n"
 	       "directory, and free the memory they take. Those whose processes still run are\n"
@@ -41,11 +49,11 @@ static void print_outcome(const struct collect_found *found, enum collect_recove
 	}
 }
 
-static int recover_one(const struct collect_found *found, const char *output)
+static int recover_one(const struct collect_found *found, const struct recovery *how)
 {
 	enum collect_recovery outcome;
 	CLEANUP_FREE char *path = NULL;
-	struct error *error = collect_recover(found, output, &outcome, &path);
+	struct error *error = collect_recover(found, how->output, &how->finish, &outcome, &path);
 
 	if (error)
 		return cli_error(error);
@@ -53,7 +61,7 @@ static int recover_one(const struct collect_found *found, const char *output)
 	return 0;
 }
 
-static int recover_all(const struct collect_sessions *sessions, const char *output)
+static int recover_all(const struct collect_sessions *sessions, const struct recovery *how)
 {
 	int exit_code = 0;
 
@@ -61,7 +69,7 @@ static int recover_all(const struct collect_sessions *sessions, const char *outp
 		cli_note("nothing to recover");
 	/* Oldest first, so that numbered names tell the order. */
 	for (size_t i = sessions->list.count; i-- > 0;) {
-		int outcome = recover_one(&sessions->list.items[i], output);
+		int outcome = recover_one(&sessions->list.items[i], how);
 
 		if (outcome)
 			exit_code = outcome;
@@ -70,7 +78,7 @@ static int recover_all(const struct collect_sessions *sessions, const char *outp
 }
 
 static int recover_named(const struct collect_sessions *sessions, const char *word,
-			 const char *output)
+			 const struct recovery *how)
 {
 	CLEANUP_FREE char *path = NULL;
 	struct error *error = cli_find_profile(word, false, &path);
@@ -79,20 +87,20 @@ static int recover_named(const struct collect_sessions *sessions, const char *wo
 		return cli_error(error);
 	for (size_t i = 0; i < sessions->list.count; i++)
 		if (strcmp(sessions->list.items[i].path, path) == 0)
-			return recover_one(&sessions->list.items[i], output);
-	return recover_one(&(struct collect_found){.path = path}, output);
+			return recover_one(&sessions->list.items[i], how);
+	return recover_one(&(struct collect_found){.path = path}, how);
 }
 
-static int recover(char **words, const char *output)
+static int recover(char **words, const struct recovery *how)
 {
 	struct collect_sessions sessions = {VECTOR_EMPTY};
 	struct error *error = collect_sessions_list(&sessions);
 	int exit_code = error ? cli_error(error) : 0;
 
 	if (!error && !*words)
-		exit_code = recover_all(&sessions, output);
+		exit_code = recover_all(&sessions, how);
 	for (; !error && *words; words++) {
-		int outcome = recover_named(&sessions, *words, output);
+		int outcome = recover_named(&sessions, *words, how);
 
 		if (outcome)
 			exit_code = outcome;
@@ -101,23 +109,37 @@ static int recover(char **words, const char *output)
 	return exit_code;
 }
 
+static struct error *take_option(const struct cli_option *option, const char *value,
+				 struct recovery *how)
+{
+	bool taken;
+
+	TRY(cli_symbols_take(&how->symbols, option, value, &taken));
+	if (taken)
+		return NULL;
+	how->output = value;
+	return collect_output_check(value);
+}
+
 int cli_recover(char **argv)
 {
 	struct cli_options options = CLI_OPTIONS(options_table, argv);
 	const struct cli_option *option;
-	const char *output = NULL;
+	struct recovery how = {0};
+	int exit_code;
 
 	while ((option = cli_options_next(&options))) {
 		if (option->letter == 'h') {
 			print_help();
 			return cli_finish(0);
 		}
-		output = options.value;
-		options.error = collect_output_check(output);
+		options.error = take_option(option, options.value, &how);
 		if (options.error)
 			break;
 	}
-	if (options.error)
-		return cli_usage_error("recover", options.error);
-	return recover(argv + options.at, output);
+	how.finish.symbols = cli_symbols_options(&how.symbols);
+	exit_code = options.error ? cli_usage_error("recover", options.error)
+				  : recover(argv + options.at, &how);
+	cli_symbols_free(&how.symbols);
+	return exit_code;
 }

@@ -23,6 +23,7 @@ enum {
 	OPTION_MAX_DEPTH,
 	OPTION_ALLOC_FN,
 	OPTION_BLOCKS,
+	OPTION_NO_SYMBOLS,
 	OPTION_VERSION
 };
 
@@ -40,6 +41,8 @@ static const struct cli_option options_table[] = {
 	 "sites are not named after functions that match, as\nafter malloc (a shell pattern; "
 	 "again for more)"},
 	{OPTION_BLOCKS, "blocks", "all", "list every block still live, however many"},
+	{OPTION_NO_SYMBOLS, "no-symbols", NULL, "leave out names and lines"},
+	CLI_SYMBOL_OPTIONS,
 	{CLI_OPTION_COLOR, "color", "WHEN",
 	 "colours in the summary: auto (the default), always\nor never"},
 	{'h', "help", NULL, "show this"},
@@ -50,6 +53,7 @@ static const struct cli_option options_table[] = {
 struct request {
 	struct collect_run_options run;
 	VECTOR(const char *) alloc_fns;
+	struct cli_symbols symbols;
 	const char *summary;
 	const char *colour;
 	bool quiet;
@@ -94,6 +98,11 @@ static struct error *parse_depth(const char *text, uint32_t *ret)
 static struct error *take_option(const struct cli_option *option, const char *value,
 				 struct request *request)
 {
+	bool taken;
+
+	TRY(cli_symbols_take(&request->symbols, option, value, &taken));
+	if (taken)
+		return NULL;
 	switch (option->letter) {
 	case 'o':
 		request->run.output = value;
@@ -121,6 +130,9 @@ static struct error *take_option(const struct cli_option *option, const char *va
 		if (strcmp(value, "all") != 0)
 			return error_create(ERROR_USAGE, "--blocks knows all, not %s", value);
 		request->run.finish.all_blocks = true;
+		break;
+	case OPTION_NO_SYMBOLS:
+		request->run.finish.no_symbols = true;
 		break;
 	case CLI_OPTION_COLOR:
 		request->colour = value;
@@ -298,6 +310,7 @@ static int record(struct request *request)
 		return cli_error(error);
 	request->run.finish.alloc_fns = request->alloc_fns.items;
 	request->run.finish.alloc_fn_count = request->alloc_fns.count;
+	request->run.finish.symbols = cli_symbols_options(&request->symbols);
 	error = collect_run(&request->run, &run, &exit_code);
 	if (error) {
 		cli_error(error);
@@ -335,5 +348,6 @@ int cli_run(char **argv)
 	int exit_code = record(&request);
 
 	vector_free(&request.alloc_fns);
+	cli_symbols_free(&request.symbols);
 	return exit_code;
 }

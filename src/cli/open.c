@@ -49,18 +49,20 @@ static struct error *open_temporarily(struct ledger_reader *ledger,
 	return error;
 }
 
-static struct error *open_ledger(const char *path, struct store_reader **ret)
+static struct error *open_ledger(const char *path, const struct collect_finish_options *options,
+				 struct store_reader **ret)
 {
 	struct ledger_reader *ledger;
 
 	TRY(ledger_reader_open(path, &ledger));
-	struct error *error = open_temporarily(ledger, NULL, ret);
+	struct error *error = open_temporarily(ledger, options, ret);
 
 	ledger_reader_close(ledger);
 	return error;
 }
 
-struct error *cli_profile_open(const char *path, struct store_reader **ret)
+struct error *cli_profile_open(const char *path, const struct collect_finish_options *options,
+			       struct store_reader **ret)
 {
 	enum kind kind = NOTHING;
 
@@ -69,7 +71,7 @@ struct error *cli_profile_open(const char *path, struct store_reader **ret)
 	case PROFILE:
 		return store_reader_open(path, ret);
 	case LEDGER:
-		return open_ledger(path, ret);
+		return open_ledger(path, options, ret);
 	default:
 		return error_create_path(ERROR_FORMAT, path, "not a mallograph profile or ledger");
 	}

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 
 #include "analyze/stacks.h"
+#include "collect/finish.h"
 
 /* A line of text as wide as some terminals are is read by nobody. */
 #define MAX_COLUMNS 160u
@@ -54,6 +55,11 @@ static void print_help(const struct cli_view_command *command)
 static struct error *take_option(struct cli_view *view, const struct cli_option *option,
 				 const char *value)
 {
+	bool taken;
+
+	TRY(cli_symbols_take(&view->symbols, option, value, &taken));
+	if (taken)
+		return NULL;
 	switch (option->letter) {
 	case 'p':
 		view->pid = value;
@@ -134,8 +140,12 @@ struct error *cli_view_model(struct cli_view *view, struct analyze_model **ret)
 
 static struct error *show(struct cli_view *view)
 {
+	const struct collect_finish_options finish = {
+		.symbols = cli_symbols_options(&view->symbols),
+	};
+
 	TRY(cli_find_profile(view->pid ? view->pid : view->file, view->pid != NULL, &view->path));
-	TRY(with_next_step(cli_profile_open(view->path, &view->reader)));
+	TRY(with_next_step(cli_profile_open(view->path, &finish, &view->reader)));
 	cli_pager_begin();
 	return view->command->print(view->command->context, view);
 }
@@ -175,6 +185,7 @@ int cli_view_main(const struct cli_view_command *command, char **argv)
 	}
 	store_reader_close(view.reader);
 	vector_free(&view.alloc_fns);
+	cli_symbols_free(&view.symbols);
 	free(view.path);
 	return exit_code;
 }

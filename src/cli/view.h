@@ -12,13 +12,14 @@
 #include "base/vector.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/symbols.h"
 #include "report/report.h"
 #include "store/store.h"
 
 enum { CLI_OPTION_COLOR = 1024, CLI_OPTION_ALLOC_FN };
 
 #define CLI_VIEW_OPTIONS                                                                    \
-	{'p', "pid", "PID", "of a process that is being recorded"},                         \
+	CLI_SYMBOL_OPTIONS, {'p', "pid", "PID", "of a process that is being recorded"},     \
 		{CLI_OPTION_COLOR, "color", "WHEN", "auto (the default), always or never"}, \
 		{'h', "help", NULL, "show this"}, CLI_OPTIONS_END
 
@@ -30,6 +31,7 @@ struct cli_view {
 	const char *file; /* NULL = the newest here */
 	const char *pid;
 	VECTOR(const char *) alloc_fns;
+	struct cli_symbols symbols;
 	bool help;
 	struct report_style style;
 	char *path;                  /* as messages call it */
@@ -64,8 +66,9 @@ struct error *cli_parse_count(const char *text, size_t *ret) ERROR_MUST_CHECK;
 /* auto, always, never; NULL is auto. */
 struct error *cli_style_set(const char *when, FILE *out, struct report_style *ret) ERROR_MUST_CHECK;
 
-/* A profile: path is one, or a ledger that becomes one for the time being. */
-struct error *cli_profile_open(const char *path, struct store_reader **ret) ERROR_MUST_CHECK;
+/* A profile: path is one, or a ledger that becomes one for the time being, with these options. */
+struct error *cli_profile_open(const char *path, const struct collect_finish_options *options,
+			       struct store_reader **ret) ERROR_MUST_CHECK;
 /* The same of a session file; name is for messages. */
 struct error *cli_recording_open(int fd, const char *name,
 				 const struct collect_finish_options *options,

@@ -16,6 +16,8 @@
 #include "collect/snapshot.h"
 #include "ledger/reader.h"
 
+struct symbols_options;
+
 #define COLLECT_BLOCKS 200000u
 #define COLLECT_SERIES 2000000u
 
@@ -23,8 +25,9 @@ struct collect_finish_options {
 	const struct collect_snapshots *snapshots; /* NULL = none were taken */
 	const char *const *alloc_fns;              /* globs: more wrappers of the allocator */
 	size_t alloc_fn_count;
-	bool all_blocks; /* however many they are */
-	bool no_symbols; /* leave them for later: modules are `pending` */
+	const struct symbols_options *symbols; /* NULL = all defaults */
+	bool all_blocks;                       /* however many they are */
+	bool no_symbols;                       /* leave them for later: modules are `pending` */
 };
 
 /* path: a file that is empty or not there, best a temporary one to be renamed; name: what

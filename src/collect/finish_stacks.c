@@ -128,7 +128,7 @@ static struct error *start_symbols(struct finish_placing *placing)
 		return error_no_memory();
 	if (placing->finishing->options->no_symbols)
 		return NULL;
-	TRY(symbols_create(NULL, &placing->symbols));
+	TRY(symbols_create(placing->finishing->options->symbols, &placing->symbols));
 	for (size_t i = 1; i < placing->locs.count; i++) {
 		const struct loc *loc = &placing->locs.items[i];
 		const struct ledger_module *module = stacks->modules.items[loc->module];

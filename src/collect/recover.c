@@ -44,7 +44,7 @@ static struct error *read_root(int fd, const char *path, pid_t *pid, char **prog
 }
 
 static struct error *save(int fd, const struct collect_found *found, const char *pattern,
-			  char **ret_path)
+			  const struct collect_finish_options *options, char **ret_path)
 {
 	struct collect_output output = COLLECT_OUTPUT_CLOSED;
 	CLEANUP_FREE char *program = NULL;
@@ -54,7 +54,7 @@ static struct error *save(int fd, const struct collect_found *found, const char 
 	struct error *error = collect_output_prepare(pattern, program, pid, &output);
 
 	if (!error && !output.discard) {
-		error = collect_keep(fd, found->path, NULL, &output);
+		error = collect_keep(fd, found->path, options, &output);
 	}
 	if (!error)
 		*ret_path = STEAL(output.path);
@@ -63,6 +63,7 @@ static struct error *save(int fd, const struct collect_found *found, const char 
 }
 
 static struct error *recover(int fd, const struct collect_found *found, const char *pattern,
+			     const struct collect_finish_options *options,
 			     const struct collect_processes *processes, enum collect_recovery *ret,
 			     char **ret_path)
 {
@@ -78,7 +79,7 @@ static struct error *recover(int fd, const struct collect_found *found, const ch
 	} else {
 		*ret = COLLECT_RECOVERY_SAVED;
 		TRY(collect_processes_end(processes, fd, found->path, 0, NULL));
-		TRY(save(fd, found, pattern, ret_path));
+		TRY(save(fd, found, pattern, options, ret_path));
 	}
 	if (unlink(found->path) != 0)
 		return error_create_system(errno, found->path, "cannot remove the session file");
@@ -86,6 +87,7 @@ static struct error *recover(int fd, const struct collect_found *found, const ch
 }
 
 struct error *collect_recover(const struct collect_found *found, const char *output,
+			      const struct collect_finish_options *options,
 			      enum collect_recovery *ret, char **ret_path)
 {
 	CLEANUP_FD int fd = -1;
@@ -103,7 +105,7 @@ struct error *collect_recover(const struct collect_found *found, const char *out
 	struct error *error = collect_processes_read(fd, found->path, &processes);
 
 	if (!error)
-		error = recover(fd, found, output, &processes, ret, ret_path);
+		error = recover(fd, found, output, options, &processes, ret, ret_path);
 	collect_processes_free(&processes);
 	return error;
 }

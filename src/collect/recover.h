@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "collect/finish.h"
 #include "collect/sessions.h"
 
 enum collect_recovery {
@@ -17,8 +18,9 @@ enum collect_recovery {
 	COLLECT_RECOVERY_RECORDING, /* nobody watches, but its processes live */
 };
 
-/* output as in struct collect_run_options. ret_path is where it was saved, malloc'd, or NULL. */
+/* output as in struct collect_run_options; options are those of a profile. ret_path is where it was saved, malloc'd, or NULL. */
 struct error *collect_recover(const struct collect_found *found, const char *output,
+			      const struct collect_finish_options *options,
 			      enum collect_recovery *ret, char **ret_path) ERROR_MUST_CHECK;
 
 #endif

@@ -6,15 +6,41 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const default_directories[] = {"/usr/lib/debug"};
+#define DEBUG_DIRECTORY "/usr/lib/debug"
 
-void symbols_search_init(struct symbols_search *search, const struct symbols_options *options)
+static struct error *add_directory(struct symbols_search *search, const char *root,
+				   const char *directory)
 {
-	*search = (struct symbols_search){.options = options, .poor_fd = -1};
+	CLEANUP_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s%s", root, directory) < 0) {
+		path = NULL;
+		return error_no_memory();
+	}
+	TRY(vector_push(&search->directories, path));
+	path = NULL;
+	return NULL;
+}
+
+struct error *symbols_search_init(struct symbols_search *search,
+				  const struct symbols_options *options)
+{
+	*search = (struct symbols_search){
+		.sysroot = options->sysroot ? options->sysroot : "",
+		.poor_fd = -1,
+	};
+	for (size_t i = 0; i < options->debug_directory_count; i++)
+		TRY(add_directory(search, "", options->debug_directories[i]));
+	if (*search->sysroot)
+		TRY(add_directory(search, search->sysroot, DEBUG_DIRECTORY));
+	return add_directory(search, "", DEBUG_DIRECTORY);
 }
 
 void symbols_search_free(struct symbols_search *search)
 {
+	for (size_t i = 0; i < search->directories.count; i++)
+		free(search->directories.items[i]);
+	vector_free(&search->directories);
 	free(search->alternate);
 	search->alternate = NULL;
 	if (search->poor_fd >= 0)
@@ -111,15 +137,27 @@ static __attribute__((format(printf, 1, 2))) char *format(const char *text, ...)
 	return result;
 }
 
-static size_t directory_count(const struct symbols_search *search)
+/* "xx/yyyy" in hexadecimal; "" = the id is too short for that. */
+static void append_id_path(struct strbuf *text, const struct symbols_build_id *id)
 {
-	return search->options->debug_directories ? search->options->debug_directory_count : 1;
+	for (size_t i = 0; i < id->count && id->count >= 2; i++)
+		strbuf_printf(text, "%02x%s", id->bytes[i], i == 0 ? "/" : "");
 }
 
-static const char *directory_at(const struct symbols_search *search, size_t i)
+void symbols_search_own(const struct symbols_search *search, const struct symbols_build_id *id,
+			bool (*visit)(void *context, const char *path), void *context)
 {
-	return search->options->debug_directories ? search->options->debug_directories[i]
-						  : default_directories[i];
+	CLEANUP_STRBUF struct strbuf rest = STRBUF_EMPTY, path = STRBUF_EMPTY;
+	bool more = true;
+
+	append_id_path(&rest, id);
+	if (rest.failed || rest.length == 0)
+		return;
+	for (size_t i = 0; i < search->directories.count && more; i++) {
+		strbuf_clear(&path);
+		strbuf_printf(&path, "%s/.build-id/%s", search->directories.items[i], rest.text);
+		more = !path.failed && visit(context, path.text);
+	}
 }
 
 static int search_id(struct symbols_search *search, enum symbols_place place,
@@ -129,14 +167,12 @@ static int search_id(struct symbols_search *search, enum symbols_place place,
 	const struct symbols_wanted wanted = {.place = place, .id = id};
 	int fd = -1;
 
-	if (id->count < 2)
+	append_id_path(&rest, id);
+	if (rest.failed || rest.length == 0)
 		return -1;
-	for (size_t i = 1; i < id->count; i++)
-		strbuf_printf(&rest, "%02x", id->bytes[i]);
-	for (size_t i = 0; i < directory_count(search) && fd < 0 && !rest.failed; i++)
+	for (size_t i = 0; i < search->directories.count && fd < 0; i++)
 		fd = try(search,
-			 format("%s/.build-id/%02x/%s.debug", directory_at(search, i), id->bytes[0],
-				rest.text),
+			 format("%s/.build-id/%s.debug", search->directories.items[i], rest.text),
 			 &wanted, ret_path);
 	return fd;
 }
@@ -165,11 +201,15 @@ static int search_name_from(struct symbols_search *search, const char *directory
 			    const struct symbols_wanted *wanted, char **ret_path)
 {
 	int fd = try(search, format("%s%s", directory, name), wanted, ret_path);
+	size_t sysroot = strlen(search->sysroot);
 
 	if (fd < 0)
 		fd = try(search, format("%s.debug/%s", directory, name), wanted, ret_path);
-	for (size_t i = 0; i < directory_count(search) && fd < 0 && *directory == '/'; i++) {
-		const char *root = directory_at(search, i);
+	/* In a debug directory it stands where it stood when it was recorded. */
+	if (sysroot > 0 && strncmp(directory, search->sysroot, sysroot) == 0)
+		directory += sysroot;
+	for (size_t i = 0; i < search->directories.count && fd < 0 && *directory == '/'; i++) {
+		const char *root = search->directories.items[i];
 
 		fd = try(search, format("%s%s%s", root, directory, name), wanted, ret_path);
 		/* Packages from before /bin and /usr/bin became one. */
@@ -205,6 +245,13 @@ int symbols_search_name(struct symbols_search *search, const char *path, const c
 	return fd;
 }
 
+void symbols_search_forget_alternate(struct symbols_search *search)
+{
+	free(search->alternate);
+	search->alternate = NULL;
+	search->alternate_id.count = 0;
+}
+
 void symbols_search_note_alternate(struct symbols_search *search, Elf *elf)
 {
 	size_t names, length;
@@ -236,6 +283,18 @@ void symbols_search_note_alternate(struct symbols_search *search, Elf *elf)
 	}
 }
 
+/* Of the place its maker gave it. */
+static int search_absolute(struct symbols_search *search, const struct symbols_wanted *wanted,
+			   char **ret_path)
+{
+	int fd = -1;
+
+	if (*search->sysroot)
+		fd = try(search, format("%s%s", search->sysroot, search->alternate), wanted,
+			 ret_path);
+	return fd >= 0 ? fd : try(search, strdup(search->alternate), wanted, ret_path);
+}
+
 int symbols_search_alternate(struct symbols_search *search, const char *path, char **ret_path)
 {
 	const struct symbols_wanted wanted = {.place = SYMBOLS_PLACE_DWZ,
@@ -245,7 +304,7 @@ int symbols_search_alternate(struct symbols_search *search, const char *path, ch
 	if (fd >= 0 || !search->alternate)
 		return fd;
 	if (search->alternate[0] == '/')
-		return try(search, strdup(search->alternate), &wanted, ret_path);
+		return search_absolute(search, &wanted, ret_path);
 
 	CLEANUP_FREE char *real = realpath(path, NULL);
 	CLEANUP_FREE char *directory = directory_of(real ? real : path);

@@ -1,6 +1,7 @@
 /*
  * Where the debug information of an ELF file is when not in it: by build-id under each
- * debug directory, then by .gnu_debuglink, or its own name and .debug, beside the file, in
+ * debug directory (those of the options, /usr/lib/debug of the sysroot, /usr/lib/debug), then
+ * by .gnu_debuglink, or its own name and .debug, beside the file, in
  * .debug/ there and in the file's own place under each debug directory; what dwz moved to a
  * shared file by .gnu_debugaltlink. A candidate must have the file's build-id or, where one
  * of them has none, the CRC of the link. MALLOGRAPH_LOG=symbols:debug shows each path tried.
@@ -15,7 +16,8 @@
 #include "symbols/trace.h"
 
 struct symbols_search {
-	const struct symbols_options *options;
+	const char *sysroot; /* "" = none */
+	VECTOR(char *) directories;
 	struct symbols_build_id build_id; /* of the file whose information is looked for */
 	/* What the file found says of its dwz file. */
 	char *alternate;
@@ -26,7 +28,8 @@ struct symbols_search {
 	struct symbols_trace trace;
 };
 
-void symbols_search_init(struct symbols_search *search, const struct symbols_options *options);
+struct error *symbols_search_init(struct symbols_search *search,
+				  const struct symbols_options *options) ERROR_MUST_CHECK;
 
 void symbols_search_free(struct symbols_search *search);
 
@@ -38,6 +41,11 @@ void symbols_search_refused(const struct symbols_search *search, struct strbuf *
 int symbols_search_open(struct symbols_search *search, enum symbols_place place, const char *path,
 			struct symbols_try *ret);
 
+/* Calls visit with each path where the file itself may be by its build-id, until it answers
+ * false. */
+void symbols_search_own(const struct symbols_search *search, const struct symbols_build_id *id,
+			bool (*visit)(void *context, const char *path), void *context);
+
 /* The one for the search's build-id; −1 = none, else a descriptor, and its malloc'd path. */
 int symbols_search_build_id(struct symbols_search *search, char **ret_path);
 /* The same by the file's link or, if that is NULL, by its own name and .debug; path is the
@@ -48,6 +56,7 @@ int symbols_search_name(struct symbols_search *search, const char *path, const c
 int symbols_search_poor(struct symbols_search *search, char **ret_path);
 /* Note what an ELF file with debug information says of its dwz file. */
 void symbols_search_note_alternate(struct symbols_search *search, Elf *elf);
+void symbols_search_forget_alternate(struct symbols_search *search);
 /* The dwz file so noted; path is the file that names it. */
 int symbols_search_alternate(struct symbols_search *search, const char *path, char **ret_path);
 

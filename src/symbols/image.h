@@ -19,6 +19,7 @@ typedef VECTOR(struct symbols_frame) symbols_frame_list;
 struct symbols_image_request {
 	const struct symbols_options *options;
 	const char *path;
+	const char *file; /* where it can be read for now; NULL = nowhere but there */
 	struct symbols_build_id build_id; /* none = any file will do */
 	bool names_only;                  /* leave debug information alone */
 };

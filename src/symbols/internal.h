@@ -26,6 +26,7 @@ struct symbols_address {
 struct symbols_module {
 	struct symbols *owner;
 	char *path;
+	char *file; /* where else it can be read; NULL = nowhere */
 	struct symbols_build_id build_id;
 	VECTOR(struct symbols_address) addresses; /* by pc, each once, when resolved */
 	bool is_dirty;                            /* something was added since */

@@ -94,6 +94,7 @@ static struct error *read_module(const struct symbols_module *module, struct sym
 	const struct symbols_image_request request = {
 		.options = &module->owner->options,
 		.path = module->path,
+		.file = module->file,
 		.build_id = module->build_id,
 		.names_only = module->failures > 0,
 	};

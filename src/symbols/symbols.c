@@ -14,24 +14,36 @@ const char *symbols_level_name(enum symbols_level level)
 	return names[level];
 }
 
-static void free_directories(struct symbols_options *options)
+static void free_options(struct symbols_options *options)
 {
 	for (size_t i = 0; options->debug_directories && i < options->debug_directory_count; i++)
 		free((char *)options->debug_directories[i]);
 	free((void *)options->debug_directories);
+	free((char *)options->sysroot);
 }
 
-static struct error *copy_directories(struct symbols_options *options)
+static void strip_slashes(char *path)
 {
-	size_t count = options->debug_directory_count;
-	const char *const *from = options->debug_directories;
-	const char **copy = calloc(count + 1, sizeof(*copy));
+	size_t length = strlen(path);
 
-	options->debug_directories = copy;
-	if (!copy)
+	while (length > 0 && path[length - 1] == '/')
+		path[--length] = '\0';
+}
+
+/* So that free_options() can end it at any time. */
+static struct error *copy_options(const struct symbols_options *from, struct symbols_options *to)
+{
+	const char **copy = calloc(from->debug_directory_count + 1, sizeof(*copy));
+
+	*to = *from;
+	to->debug_directories = copy;
+	to->sysroot = from->sysroot ? strdup(from->sysroot) : NULL;
+	if (to->sysroot)
+		strip_slashes((char *)to->sysroot);
+	if (!copy || (from->sysroot && !to->sysroot))
 		return error_no_memory();
-	for (size_t i = 0; i < count; i++) {
-		copy[i] = strdup(from[i]);
+	for (size_t i = 0; i < from->debug_directory_count; i++) {
+		copy[i] = strdup(from->debug_directories[i]);
 		if (!copy[i])
 			return error_no_memory();
 	}
@@ -45,11 +57,9 @@ struct error *symbols_create(const struct symbols_options *options, struct symbo
 
 	if (!symbols)
 		return error_no_memory();
-	if (options)
-		symbols->options = *options;
 	symbols->round.symbols = symbols;
-	if (symbols->options.debug_directories)
-		error = copy_directories(&symbols->options);
+	if (options)
+		error = copy_options(options, &symbols->options);
 	if (error) {
 		symbols_free(symbols);
 		return error;
@@ -64,6 +74,7 @@ static void free_module(struct symbols_module *module)
 	vector_free(&module->frames);
 	vector_free(&module->tries);
 	free(module->failure);
+	free(module->file);
 	free(module->path);
 	free(module);
 }
@@ -81,7 +92,7 @@ void symbols_free(struct symbols *symbols)
 	vector_free(&symbols->modules);
 	vector_free(&symbols->strings);
 	map_index_free(&symbols->string_index);
-	free_directories(&symbols->options);
+	free_options(&symbols->options);
 	free(symbols);
 }
 
@@ -149,6 +160,13 @@ struct error *symbols_module_add(struct symbols *symbols, const char *path, cons
 	}
 	*ret = module;
 	return NULL;
+}
+
+struct error *symbols_module_add_file(struct symbols_module *module, const char *path)
+{
+	free(module->file);
+	module->file = strdup(path);
+	return module->file ? NULL : error_no_memory();
 }
 
 struct error *symbols_address_add(struct symbols_module *module, uint64_t offset, bool exact)

@@ -30,10 +30,15 @@
 struct symbols;
 struct symbols_module;
 
+/* What the kernel puts behind the path of a mapped file that is gone from there. */
+#define SYMBOLS_DELETED " (deleted)"
+
 struct symbols_options {
-	/* Roots of separate debug files, in order. NULL = /usr/lib/debug. */
+	/* Roots of separate debug files, in order; /usr/lib/debug comes after them. */
 	const char *const *debug_directories;
 	size_t debug_directory_count;
+	/* Where the file system begins that modules were recorded in; NULL = here. */
+	const char *sysroot;
 	unsigned stall_ms; /* a reader that says nothing for so long is ended; 0 = a minute */
 	unsigned workers;  /* readers at once; 0 = by processors and work */
 };
@@ -110,6 +115,10 @@ void symbols_free(struct symbols *symbols);
 struct error *symbols_module_add(struct symbols *symbols, const char *path, const void *build_id,
 				 size_t build_id_bytes,
 				 struct symbols_module **ret) ERROR_MUST_CHECK;
+/* Another place where the module's file can be read, as long as it is there: that of a process
+ * that still runs. Tried first. */
+struct error *symbols_module_add_file(struct symbols_module *module,
+				      const char *path) ERROR_MUST_CHECK;
 /* The same address may be added any number of times. */
 struct error *symbols_address_add(struct symbols_module *module, uint64_t offset,
 				  bool exact) ERROR_MUST_CHECK;

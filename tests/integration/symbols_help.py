@@ -13,6 +13,56 @@ from conftest import BUILD, ROOT
 TOOL = BUILD / "tests" / "programs" / "symbolize_tool"
 SOURCES = ROOT / "tests" / "programs" / "symbols"
 
+SOURCE = """\
+#include <stdlib.h>
+#include <stdio.h>
+int table[64];
+static __attribute__((noinline)) void *hidden(int n)
+{
+	return malloc(n + table[n & 63]);
+}
+__attribute__((noinline, visibility("default"))) void *shown(int n)
+{
+	return hidden(n + 1);
+}
+int main(int argc, char **argv)
+{
+	printf("%p\\n", shown(argc));
+	return 0;
+}
+"""
+
+
+class Program:
+    """A program of SOURCE, what addresses of it to ask for, and a debug directory."""
+
+    def __init__(self, directory, *flags, source=SOURCE):
+        self.directory = directory
+        self.root = directory / "root"
+        self.root.mkdir()
+        self.source = directory / "program.c"
+        self.source.write_text(source)
+        self.path = directory / "program"
+        run("gcc", "-g", "-O1", "-rdynamic", "-Wl,--build-id", *flags, self.source,
+            "-o", self.path, cwd=directory)
+        self.functions = {n: symbols_of(self.path, n)[0] for n in ("hidden", "shown", "main")}
+
+    def ask(self, build_id=None, path=None):
+        verdict, answers = symbolize(path or self.path, list(self.functions.values()), build_id,
+                                     [self.root])
+        return verdict, dict(zip(self.functions, answers))
+
+    def separate(self, to):
+        """The debug information to a file of its own, the program stripped."""
+        to.parent.mkdir(parents=True, exist_ok=True)
+        run("objcopy", "--only-keep-debug", self.path, to)
+        run("strip", self.path)
+        return to
+
+    def by_build_id(self, id=None):
+        id = id or build_id(self.path)
+        return self.root / ".build-id" / id[:2] / f"{id[2:]}.debug"
+
 
 def need(*commands):
     for command in commands:

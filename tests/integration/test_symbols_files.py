@@ -6,57 +6,8 @@ import socket
 
 import pytest
 
-from symbols_help import SOURCES, TOOL, build_id, instructions, need, run, symbolize, symbols_of
-
-SOURCE = """\
-#include <stdlib.h>
-#include <stdio.h>
-int table[64];
-static __attribute__((noinline)) void *hidden(int n)
-{
-	return malloc(n + table[n & 63]);
-}
-__attribute__((noinline, visibility("default"))) void *shown(int n)
-{
-	return hidden(n + 1);
-}
-int main(int argc, char **argv)
-{
-	printf("%p\\n", shown(argc));
-	return 0;
-}
-"""
-
-
-class Program:
-    """A program of SOURCE, what addresses of it to ask for, and a debug directory."""
-
-    def __init__(self, directory, *flags, source=SOURCE):
-        self.directory = directory
-        self.root = directory / "root"
-        self.root.mkdir()
-        self.source = directory / "program.c"
-        self.source.write_text(source)
-        self.path = directory / "program"
-        run("gcc", "-g", "-O1", "-rdynamic", "-Wl,--build-id", *flags, self.source,
-            "-o", self.path, cwd=directory)
-        self.functions = {n: symbols_of(self.path, n)[0] for n in ("hidden", "shown", "main")}
-
-    def ask(self, build_id=None, path=None):
-        verdict, answers = symbolize(path or self.path, list(self.functions.values()), build_id,
-                                     [self.root])
-        return verdict, dict(zip(self.functions, answers))
-
-    def separate(self, to):
-        """The debug information to a file of its own, the program stripped."""
-        to.parent.mkdir(parents=True, exist_ok=True)
-        run("objcopy", "--only-keep-debug", self.path, to)
-        run("strip", self.path)
-        return to
-
-    def by_build_id(self, id=None):
-        id = id or build_id(self.path)
-        return self.root / ".build-id" / id[:2] / f"{id[2:]}.debug"
+from symbols_help import (SOURCE, SOURCES, TOOL, Program, build_id, instructions, need, run,
+                          symbolize, symbols_of)
 
 
 @pytest.fixture
@@ -113,6 +64,103 @@ def test_debug_directories_are_tried_in_order(program, tmp_path):
     assert verdict["level"] == "symtab"
 
 
+class Sysroot:
+    """A tree in which a program, recorded as /opt/it/program, has its debug file."""
+
+    recorded = "/opt/it/program"
+
+    def __init__(self, program, tmp_path):
+        self.path = tmp_path / "sysroot"
+        self.program = program
+        self.debug = program.separate(program.by_build_id())
+        self.id = build_id(program.path)
+
+    def put(self, source, place):
+        place = self.path / str(place).lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(source, place)
+        return place
+
+    def ask(self, id=None):
+        verdict, answers = symbolize(self.recorded, list(self.program.functions.values()),
+                                     id or self.id, options=["-r", f"{self.path}/"])
+        return verdict, dict(zip(self.program.functions, answers))
+
+
+def test_a_sysroot(program, tmp_path):
+    p = program()
+    tree = Sysroot(p, tmp_path)
+    own = tree.put(p.path, tree.recorded)
+    debug = tree.put(tree.debug, f"/usr/lib/debug/.build-id/{tree.id[:2]}/{tree.id[2:]}.debug")
+    verdict, answers = tree.ask()
+    assert verdict["level"] == "full" and verdict["reason"] is None
+    assert verdict["debug_file"] == str(debug)
+    assert verdict["tries"][0][2] == str(own)
+    expect_lines(answers, p.source)
+
+    # Without its own file it is enough.
+    own.unlink()
+    verdict, answers = tree.ask()
+    assert verdict["level"] == "full" and "No such file" in verdict["reason"]
+    expect_lines(answers, p.source)
+    other = f"{int(tree.id[:2], 16) ^ 1:02x}{tree.id[2:]}"
+    assert tree.ask(other)[0]["level"] == "none"
+
+
+def test_a_sysroot_without_a_tree(program, tmp_path):
+    """All files side by side; the build-id tells which is which."""
+    p = program()
+    tree = Sysroot(p, tmp_path)
+    own = tree.put(p.path, "program")
+    debug = tree.put(tree.debug, "program.debug")
+    verdict, answers = tree.ask()
+    assert verdict["level"] == "full" and verdict["debug_file"] == str(debug)
+    assert [t[:3] for t in verdict["tries"][:2]] == [
+        ["file", "not there", f"{tree.path}{tree.recorded}"],
+        ["file", "no debug information in it", str(own)]]
+    expect_lines(answers, p.source)
+
+
+def test_a_link_in_a_sysroot_leads_below_its_debug_directory(program, tmp_path):
+    p = program("-Wl,--build-id=none")
+    debug = p.separate(tmp_path / "program.dbg")
+    run("objcopy", f"--add-gnu-debuglink={debug}", p.path)
+    root = tmp_path / "sysroot"
+    for source, place in (p.path, root / "opt/it/program"), \
+            (debug, root / "usr/lib/debug/opt/it/program.dbg"):
+        place.parent.mkdir(parents=True)
+        shutil.move(source, place)
+    verdict, answers = symbolize("/opt/it/program", list(p.functions.values()), options=["-r", root])
+    assert verdict["level"] == "full"
+    expect_lines(dict(zip(p.functions, answers)), p.source)
+
+
+def test_a_module_by_its_own_build_id(program, tmp_path):
+    """DIRECTORY/.build-id/xx/yyyy, as distributions link it, where its path is another's now."""
+    p = program()
+    id = build_id(p.path)
+    own = p.root / ".build-id" / id[:2] / id[2:]
+    own.parent.mkdir(parents=True)
+    shutil.move(p.path, own)
+    p.path.write_bytes(open("/bin/true", "rb").read())
+    verdict, answers = p.ask(id)
+    assert verdict["level"] == "full" and verdict["reason"] is None
+    assert verdict["tries"][0][:2] == ["file", "of another build-id"]
+    assert verdict["tries"][1][:3] == ["file", "found", str(own)]
+    expect_lines(answers, p.source)
+
+
+def test_a_deleted_file_that_is_back(program):
+    """Replaced by itself, as a package installed again."""
+    p = program()
+    id = build_id(p.path)
+    verdict, answers = p.ask(id, f"{p.path} (deleted)")
+    assert verdict["level"] == "full" and verdict["reason"] is None
+    expect_lines(answers, p.source)
+    # Without a build-id nothing tells that it is the same.
+    assert p.ask(None, f"{p.path} (deleted)")[0]["level"] == "none"
+
+
 def test_stripped(program):
     p = program()
     run("strip", p.path)
@@ -123,8 +171,9 @@ def test_stripped(program):
     assert "exported" in verdict["reason"]
     expect_exported_names(answers)
     # In order, each with what came of it.
-    assert tries(verdict)[:3] == [
+    assert tries(verdict)[:4] == [
         ("build-id", "not there", str(p.by_build_id(id))),
+        ("build-id", "not there", f"/usr/lib/debug/.build-id/{id[:2]}/{id[2:]}.debug"),
         ("name", "not there", f"{p.path}.debug"),
         ("name", "not there", f"{p.directory}/.debug/program.debug")]
 

@@ -1,5 +1,6 @@
 /*
- * The symbolizer by hand: symbolize_tool [-d DEBUG-DIRECTORY]… [-s STALL-MS] [-w READERS]
+ * The symbolizer by hand: symbolize_tool [-d DEBUG-DIRECTORY]… [-r SYSROOT]
+ * [-s STALL-MS] [-w READERS]
  * FILE [BUILD-ID], with addresses on standard input, one a line: hexadecimal, "r" behind
  * one that is a return address. Or symbolize_tool -m, with mangled names instead.
  *
@@ -181,13 +182,16 @@ int main(int argc, char **argv)
 
 	if (log_configure(getenv("MALLOGRAPH_LOG")))
 		return 2;
-	while ((option = getopt(argc, argv, "d:s:w:m")) != -1) {
+	while ((option = getopt(argc, argv, "d:r:s:w:m")) != -1) {
 		switch (option) {
 		case 'd':
 			if (options.debug_directory_count == 16)
 				return 2;
 			directories[options.debug_directory_count++] = optarg;
 			options.debug_directories = directories;
+			break;
+		case 'r':
+			options.sysroot = optarg;
 			break;
 		case 's':
 			options.stall_ms = (unsigned)atoi(optarg);
