@@ -91,14 +91,18 @@ class Report(Own):
 
 
 class Growth(Own):
-    """Profiles of 10^5 and 10^7 allocations at the same sites: how much larger, %."""
+    """Profiles of 10^5 and 10^7 allocations at the same sites: how much larger, %.
+
+    Both runs take the same time. A longer one has more snapshots and later times, whatever
+    it allocates: that is the row beside it, without a limit.
+    """
 
     name, title = "profile-growth", "10^7 for 10^5, 1,000 sites"
     unit, columns = "%", ("%", "bytes after 10^5", "bytes after 10^7")
-    turns = 1
+    turns, seconds = 1, 4
 
     def command(self, bench, allocations):
-        return [bench.build / "bench/sites", 1000, allocations, 1000, 0]
+        return [bench.build / "bench/sites", 1000, allocations, 1000, self.seconds]
 
     def size(self, bench, allocations):
         """Bytes, series and snapshots apart."""
@@ -113,6 +117,13 @@ class Growth(Own):
     def once(self, bench, peer):
         few, many = (self.size(bench, allocations) for allocations in (10**5, 10**7))
         return 100 * (many / few - 1), few, many
+
+
+class GrowthOfTime(Growth):
+    """The same as fast as they go."""
+
+    name, title = "profile-growth-time", "10^7 for 10^5, a longer run"
+    seconds = 0
 
 
 class GrowthJq(Growth):
@@ -139,5 +150,6 @@ ROWS = (
     Report("blocks", "blocks"),
     Report("info", "info"),
     Growth(),
+    GrowthOfTime(),
     GrowthJq(),
 )
