@@ -40,5 +40,6 @@ const struct symbols_options *cli_symbols_options(struct cli_symbols *symbols)
 {
 	symbols->options.debug_directories = symbols->directories.items;
 	symbols->options.debug_directory_count = symbols->directories.count;
+	symbols->options.use_cache = true;
 	return &symbols->options;
 }

@@ -14,6 +14,7 @@
 
 #include "base/map.h"
 #include "base/vector.h"
+#include "symbols/cachefile.h"
 #include "symbols/image.h"
 
 struct symbols_address {
@@ -30,9 +31,11 @@ struct symbols_module {
 	struct symbols_build_id build_id;
 	VECTOR(struct symbols_address) addresses; /* by pc, each once, when resolved */
 	bool is_dirty;                            /* something was added since */
+	bool is_read;                             /* by a reader, since it was added to */
 	symbols_frame_list frames;
-	unsigned failures; /* readers that died of it */
-	char *failure;     /* how the first did */
+	struct symbols_cached cached; /* what the cache had of it */
+	unsigned failures;            /* readers that died of it */
+	char *failure;                /* how the first did */
 	struct symbols_verdict verdict;
 	VECTOR(struct symbols_try) tries;
 	bool has_all_tries; /* the reader came to its end */
@@ -40,6 +43,11 @@ struct symbols_module {
 };
 
 struct symbols_reader;
+
+struct symbols_cache {
+	int fd;              /* of its directory; −1 = there is none */
+	struct strbuf maker; /* what reads the files */
+};
 
 struct symbols_round {
 	struct symbols *symbols;
@@ -56,6 +64,8 @@ struct symbols {
 	VECTOR(char *) strings; /* of frames and verdicts, each once */
 	struct map_index string_index;
 	struct symbols_round round;
+	struct symbols_cache cache;
+	struct symbols_counts counts;
 };
 
 /* A copy that lives as long as the symbolizer. */

@@ -47,6 +47,7 @@ static struct error *take_frames(struct symbols_receiver *receiver, struct symbo
 	address->first = (uint32_t)module->frames.count;
 	address->count = (uint32_t)count;
 	address->is_done = true;
+	receiver->round->symbols->counts.addresses_read++;
 	for (size_t i = 0; i < count; i++) {
 		struct symbols_frame *frame = &module->frames.items[module->frames.count++];
 
@@ -127,6 +128,8 @@ struct error *symbols_receiver_finish_module(struct symbols_receiver *receiver)
 	for (size_t i = 0; i < module->addresses.count; i++)
 		module->addresses.items[i].is_done = true;
 	module->is_dirty = false;
+	module->is_read = true;
+	receiver->round->symbols->counts.modules_read++;
 	receiver->round->progress++;
 	receiver->module = SYMBOLS_NO_MODULE;
 	return explain_failure(receiver->round->symbols, module);

@@ -190,6 +190,7 @@ static struct error *start_readers(struct symbols_round *round)
 			break;
 		}
 		round->reader_count++;
+		round->symbols->counts.readers++;
 	}
 	return NULL;
 }

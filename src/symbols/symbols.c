@@ -1,8 +1,12 @@
 #include "symbols/symbols.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-#include "symbols/internal.h"
+#include "symbols/cache.h"
+
+#define LOG_DOMAIN "symbols"
+#include "base/log.h"
 
 const char *symbols_level_name(enum symbols_level level)
 {
@@ -58,8 +62,11 @@ struct error *symbols_create(const struct symbols_options *options, struct symbo
 	if (!symbols)
 		return error_no_memory();
 	symbols->round.symbols = symbols;
+	symbols->cache = (struct symbols_cache)SYMBOLS_CACHE_NONE;
 	if (options)
 		error = copy_options(options, &symbols->options);
+	if (!error && symbols->options.use_cache)
+		error = symbols_cache_open(&symbols->cache);
 	if (error) {
 		symbols_free(symbols);
 		return error;
@@ -73,6 +80,7 @@ static void free_module(struct symbols_module *module)
 	vector_free(&module->addresses);
 	vector_free(&module->frames);
 	vector_free(&module->tries);
+	symbols_cached_free(&module->cached);
 	free(module->failure);
 	free(module->file);
 	free(module->path);
@@ -92,6 +100,7 @@ void symbols_free(struct symbols *symbols)
 	vector_free(&symbols->modules);
 	vector_free(&symbols->strings);
 	map_index_free(&symbols->string_index);
+	symbols_cache_close(&symbols->cache);
 	free_options(&symbols->options);
 	free(symbols);
 }
@@ -237,10 +246,46 @@ static struct error *start_round(struct symbols *symbols)
 
 struct error *symbols_start(struct symbols *symbols)
 {
-	for (size_t i = 0; i < symbols->modules.count; i++)
-		if (symbols->modules.items[i]->is_dirty)
-			sort_addresses(symbols->modules.items[i]);
+	for (size_t i = 0; i < symbols->modules.count; i++) {
+		struct symbols_module *module = symbols->modules.items[i];
+
+		if (!module->is_dirty)
+			continue;
+		sort_addresses(module);
+		TRY(symbols_cache_load(&symbols->cache, module));
+	}
 	return start_round(symbols);
+}
+
+/* Nothing depends on it. */
+static void save(struct symbols *symbols)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < symbols->modules.count; i++) {
+		struct symbols_module *module = symbols->modules.items[i];
+
+		if (!module->is_read)
+			continue;
+		CLEANUP_ERROR struct error *error = symbols_cache_save(&symbols->cache, module);
+
+		if (error)
+			log_debug("%s: not kept: %s", module->path, error->message);
+		module->is_read = false;
+		any = true;
+	}
+	if (any)
+		symbols_cache_trim(&symbols->cache, SYMBOLS_CACHE_BYTES);
+}
+
+static void tell_counts(const struct symbols *symbols)
+{
+	const struct symbols_counts *counts = &symbols->counts;
+
+	log_info("%" PRIu64 " modules read by %" PRIu64 " processes, %" PRIu64
+		 " from the cache; %" PRIu64 " addresses read, %" PRIu64 " from the cache",
+		 counts->modules_read, counts->readers, counts->modules_cached,
+		 counts->addresses_read, counts->addresses_cached);
 }
 
 struct error *symbols_resolve(struct symbols *symbols)
@@ -251,8 +296,12 @@ struct error *symbols_resolve(struct symbols *symbols)
 		TRY(symbols_round_finish(&symbols->round));
 		TRY(start_round(symbols));
 	}
+	save(symbols);
+	tell_counts(symbols);
 	return NULL;
 }
+
+struct symbols_counts symbols_counts(const struct symbols *symbols) { return symbols->counts; }
 
 struct symbols_verdict symbols_module_verdict(const struct symbols_module *module)
 {

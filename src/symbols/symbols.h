@@ -10,7 +10,7 @@
  * Files are not trusted: they are read in child processes, limited in memory and in time,
  * and one that crashes or stalls its reader ends as a module with fewer symbols and the
  * reason. A file whose build-id is not the recorded one is not used. Nothing is fetched
- * from the network.
+ * from the network. What former runs found is taken from a cache, if the caller wants.
  *
  * Owner: the symbolizer owns modules, frames and strings until symbols_free(); a frame
  * array moves when more is resolved, strings do not. Strings are bytes as they stand in
@@ -41,6 +41,7 @@ struct symbols_options {
 	const char *sysroot;
 	unsigned stall_ms; /* a reader that says nothing for so long is ended; 0 = a minute */
 	unsigned workers;  /* readers at once; 0 = by processors and work */
+	bool use_cache;    /* of former runs, on disk: see cache.h */
 };
 
 enum symbols_level {
@@ -126,6 +127,17 @@ struct error *symbols_address_add(struct symbols_module *module, uint64_t offset
 struct error *symbols_start(struct symbols *symbols) ERROR_MUST_CHECK;
 /* Reads what was added since the last time. */
 struct error *symbols_resolve(struct symbols *symbols) ERROR_MUST_CHECK;
+
+/* What it cost so far. */
+struct symbols_counts {
+	uint64_t readers;      /* processes started */
+	uint64_t modules_read; /* by them, once for each resolving */
+	uint64_t modules_cached;
+	uint64_t addresses_read;
+	uint64_t addresses_cached;
+};
+
+struct symbols_counts symbols_counts(const struct symbols *symbols);
 
 struct symbols_verdict symbols_module_verdict(const struct symbols_module *module);
 /* In the order they were made. *ret_is_whole false = there were more, or a reader died of it. */

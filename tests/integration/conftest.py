@@ -14,6 +14,9 @@ import oracle
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Taken out, so that the programs recorded have nothing of ours in their environment.
 BUILD = pathlib.Path(os.environ.pop("MALLOGRAPH_BUILD", ROOT / "build")).resolve()
+# No test depends on what an earlier version of the tool found, nor leaves anything at home.
+CACHE = tempfile.TemporaryDirectory(prefix="mallograph-cache-")
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,12 @@
 /*
- * The symbolizer by hand: symbolize_tool [-d DEBUG-DIRECTORY]… [-r SYSROOT]
- * [-s STALL-MS] [-w READERS]
- * FILE [BUILD-ID], with addresses on standard input, one a line: hexadecimal, "r" behind
- * one that is a return address. Or symbolize_tool -m, with mangled names instead.
+ * The symbolizer by hand: symbolize_tool [-c] [-d DEBUG-DIRECTORY]… [-r SYSROOT]
+ * [-s STALL-MS] [-w READERS] FILE [BUILD-ID], with addresses on standard input, one a line:
+ * hexadecimal, "r" behind one that is a return address; -c uses the cache. Or symbolize_tool
+ * -m, with mangled names instead.
  *
  * Answers in JSON, a line each: {"level", "reason", "debug_file", "tries"
- * [[place, outcome, path, detail]…], "all_tries", "seconds"}, then for
- * each address its frames, [[function, file, line, column, inlined]…].
+ * [[place, outcome, path, detail]…], "all_tries", "seconds", "readers", "addresses_read"},
+ * then for each address its frames, [[function, file, line, column, inlined]…].
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,7 +103,8 @@ static void print_tries(struct strbuf *out, const struct symbols_module *module)
 	strbuf_printf(out, "], \"all_tries\": %s", is_whole ? "true" : "false");
 }
 
-static void print_verdict(struct strbuf *out, const struct symbols_module *module, double spent)
+static void print_verdict(struct strbuf *out, const struct symbols_module *module, double spent,
+			  struct symbols_counts counts)
 {
 	struct symbols_verdict verdict = symbols_module_verdict(module);
 
@@ -112,7 +113,8 @@ static void print_verdict(struct strbuf *out, const struct symbols_module *modul
 	strbuf_append(out, ", \"debug_file\": ");
 	print_string(out, verdict.debug_file);
 	print_tries(out, module);
-	strbuf_printf(out, ", \"seconds\": %.6f}", spent);
+	strbuf_printf(out, ", \"seconds\": %.6f, \"readers\": %" PRIu64, spent, counts.readers);
+	strbuf_printf(out, ", \"addresses_read\": %" PRIu64 "}", counts.addresses_read);
 	print_line(out);
 }
 
@@ -131,7 +133,7 @@ static struct error *symbolize(const struct symbols_options *options, const char
 	double start = seconds();
 
 	TRY(symbols_resolve(symbols));
-	print_verdict(&out, module, seconds() - start);
+	print_verdict(&out, module, seconds() - start, symbols_counts(symbols));
 	for (size_t i = 0; i < questions.all.count; i++) {
 		struct question question = questions.all.items[i];
 		size_t count;
@@ -182,13 +184,16 @@ int main(int argc, char **argv)
 
 	if (log_configure(getenv("MALLOGRAPH_LOG")))
 		return 2;
-	while ((option = getopt(argc, argv, "d:r:s:w:m")) != -1) {
+	while ((option = getopt(argc, argv, "cd:r:s:w:m")) != -1) {
 		switch (option) {
 		case 'd':
 			if (options.debug_directory_count == 16)
 				return 2;
 			directories[options.debug_directory_count++] = optarg;
 			options.debug_directories = directories;
+			break;
+		case 'c':
+			options.use_cache = true;
 			break;
 		case 'r':
 			options.sysroot = optarg;
