@@ -118,7 +118,11 @@ static struct error *check(void *context)
 static struct error *print(void *context, struct cli_view *view)
 {
 	struct request *request = context;
-	const struct report_summary summary = {.style = view->style};
+	const struct report_summary summary = {
+		.style = view->style,
+		.path = view->path,
+		.is_newest_here = !view->file && !view->pid,
+	};
 	struct analyze_model *model;
 	struct error *error;
 

@@ -230,6 +230,7 @@ static struct error *print_totals(const struct collect_run *run, const struct re
 
 	if (run->saved && fstatat(run->output.directory_fd, run->output.name, &st, 0) == 0) {
 		summary.saved_path = run->output.path;
+		summary.path = run->output.path;
 		summary.saved_bytes = (uint64_t)st.st_blocks * 512;
 		summary.is_newest_here = is_found_here(&run->output);
 	}

@@ -12,6 +12,7 @@ const struct cli_command cli_commands[] = {
 	{"blocks", cli_blocks, "list every block that was still live"},
 	{"hist", cli_hist, "show how sizes are distributed"},
 	{"info", cli_info, "show what a profile is, and how complete"},
+	{"doctor", cli_doctor, "show where symbols were looked for, and what to install"},
 	{"query", cli_query, "ask a profile a question in SQL"},
 	{"recover", cli_recover, "save recordings whose collector was killed"},
 	{"env", cli_env, "print the exports that record without a collector"},
@@ -27,7 +28,6 @@ const struct cli_command cli_commands[] = {
 	{"flame", NULL, NULL},
 	{"html", NULL, NULL},
 	{"symbolize", NULL, NULL},
-	{"doctor", NULL, NULL},
 	{NULL, NULL, NULL},
 };
 

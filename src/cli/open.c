@@ -26,6 +26,14 @@ static struct error *kind_of(const char *path, enum kind *ret)
 	return NULL;
 }
 
+bool cli_profile_is(const char *path)
+{
+	enum kind kind = NOTHING;
+
+	error_free(kind_of(path, &kind));
+	return kind != NOTHING;
+}
+
 /* The temporary file is there until it is open, or an interruption waits until it is gone. */
 static struct error *open_temporarily(struct ledger_reader *ledger,
 				      const struct collect_finish_options *options,

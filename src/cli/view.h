@@ -66,6 +66,8 @@ struct error *cli_parse_count(const char *text, size_t *ret) ERROR_MUST_CHECK;
 /* auto, always, never; NULL is auto. */
 struct error *cli_style_set(const char *when, FILE *out, struct report_style *ret) ERROR_MUST_CHECK;
 
+/* Whether a path's file is a profile or a ledger. */
+bool cli_profile_is(const char *path);
 /* A profile: path is one, or a ledger that becomes one for the time being, with these options. */
 struct error *cli_profile_open(const char *path, const struct collect_finish_options *options,
 			       struct store_reader **ret) ERROR_MUST_CHECK;

@@ -128,27 +128,56 @@ static enum found find_malloc(const struct image *image, uint32_t type)
 	return found;
 }
 
-/* Whether the dynamic section has an entry of this tag whose name is one sought. */
-static bool has_dynamic_name(const struct image *image, int64_t tag,
-			     bool (*is_sought)(const char *name))
+static bool is_name(int64_t tag)
+{
+	return tag == DT_NEEDED || tag == DT_SONAME || tag == DT_RPATH || tag == DT_RUNPATH;
+}
+
+static void each_dynamic_name(const struct image *image,
+			      bool (*visit)(void *context, int64_t tag, const char *name),
+			      void *context)
 {
 	const Elf64_Shdr *section = section_of_type(image, SHT_DYNAMIC);
 
 	if (!section)
-		return false;
+		return;
 	CLEANUP_FREE Elf64_Dyn *entries = load(image, section->sh_offset, section->sh_size);
 	uint64_t names_bytes = 0;
 	CLEANUP_FREE char *names = load_names(image, section, &names_bytes);
 
 	if (!entries || !names)
-		return false;
+		return;
 	for (uint64_t i = 0; i < section->sh_size / sizeof(Elf64_Dyn); i++) {
 		uint64_t name = entries[i].d_un.d_val;
 
-		if (entries[i].d_tag == tag && name < names_bytes && is_sought(names + name))
-			return true;
+		if (is_name(entries[i].d_tag) && name < names_bytes &&
+		    !visit(context, entries[i].d_tag, names + name))
+			return;
 	}
-	return false;
+}
+
+struct sought {
+	int64_t tag;
+	bool (*is_sought)(const char *name);
+	bool found;
+};
+
+static bool seek(void *context, int64_t tag, const char *name)
+{
+	struct sought *sought = context;
+
+	sought->found = tag == sought->tag && sought->is_sought(name);
+	return !sought->found;
+}
+
+/* Whether the dynamic section has an entry of this tag whose name is one sought. */
+static bool has_dynamic_name(const struct image *image, int64_t tag,
+			     bool (*is_sought)(const char *name))
+{
+	struct sought sought = {.tag = tag, .is_sought = is_sought};
+
+	each_dynamic_name(image, seek, &sought);
+	return sought.found;
 }
 
 static bool is_loader_name(const char *name) { return strncmp(name, "ld-linux-", 9) == 0; }
@@ -237,4 +266,22 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 			     find_malloc(&image, SHT_DYNSYM) == NOT_THERE &&
 			     find_malloc(&image, SHT_SYMTAB) == DEFINED;
 	return NULL;
+}
+
+void collect_elf_dynamic(int fd, bool (*visit)(void *context, int64_t tag, const char *name),
+			 void *context)
+{
+	CLEANUP(image_cleanup) struct image image = {.fd = fd, .path = ""};
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || st.st_size <= 0)
+		return;
+	image.bytes = (uint64_t)st.st_size;
+	if (!read_at(&image, 0, &image.header, sizeof(image.header)) ||
+	    memcmp(image.header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    image.header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    image.header.e_ident[EI_DATA] != ELFDATA2LSB)
+		return;
+	load_sections(&image);
+	each_dynamic_name(&image, visit, context);
 }

@@ -41,4 +41,10 @@ bool collect_elf_is_first_or_nothing(const char *name);
  * for 64-bit little-endian files alone. */
 struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret) ERROR_MUST_CHECK;
 
+/* Calls visit with each name in the dynamic section, tag DT_NEEDED, DT_RPATH, DT_RUNPATH or
+ * DT_SONAME, until it answers false; of a 64-bit little-endian file. Nothing where there is
+ * none to be trusted. */
+void collect_elf_dynamic(int fd, bool (*visit)(void *context, int64_t tag, const char *name),
+			 void *context);
+
 #endif

@@ -37,6 +37,7 @@ struct report_summary {
 	const char *saved_path; /* NULL = no file was kept */
 	uint64_t saved_bytes;
 	bool is_newest_here; /* commands that are told no file take this one */
+	const char *path;    /* of the file in question, kept or not; NULL = none is */
 	struct report_style style;
 };
 

@@ -307,6 +307,19 @@ static void put_lacking(const struct summary *summary, const struct analyze_lack
 	strbuf_append_char(summary->out, '\n');
 }
 
+static void put_doctor(const struct summary *summary)
+{
+	const char *path = summary->options->path;
+
+	strbuf_fill(summary->out, ' ', INDENT);
+	strbuf_append(summary->out, "what to install:  mallograph doctor");
+	if (!summary->options->is_newest_here) {
+		strbuf_append_char(summary->out, ' ');
+		report_put_quoted(summary->out, path, strlen(path));
+	}
+	strbuf_append_char(summary->out, '\n');
+}
+
 static struct error *put_symbols(const struct summary *summary)
 {
 	static const struct lack_kind kinds[] = {
@@ -322,6 +335,8 @@ static struct error *put_symbols(const struct summary *summary)
 	TRY(analyze_lacks_make(summary->model, summary->place, &lacks, &count));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		put_lacking(summary, lacks, count, &kinds[i], &first);
+	if (!first && summary->options->path)
+		put_doctor(summary);
 	return NULL;
 }
 

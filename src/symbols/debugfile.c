@@ -93,6 +93,15 @@ int symbols_search_open(struct symbols_search *search, enum symbols_place place,
 	return -1;
 }
 
+/* Different ways lead to one path where /lib is /usr/lib. */
+static bool is_tried(const struct symbols_search *search, const char *path)
+{
+	for (size_t i = 0; i < search->trace.tries.count; i++)
+		if (strcmp(search->trace.tries.items[i].path, path) == 0)
+			return true;
+	return false;
+}
+
 /* The path's file if it is the one wanted. Takes path over: it goes to ret_path or is
  * freed. */
 static int try(struct symbols_search *search, char *path, const struct symbols_wanted *wanted,
@@ -101,8 +110,11 @@ static int try(struct symbols_search *search, char *path, const struct symbols_w
 	CLEANUP_STRBUF struct strbuf detail = STRBUF_EMPTY;
 	CLEANUP_FREE char *mine = path;
 	struct symbols_try tried;
-	CLEANUP_FD int fd = mine ? symbols_search_open(search, wanted->place, mine, &tried) : -1;
+	CLEANUP_FD int fd = -1;
 
+	if (!mine || is_tried(search, mine))
+		return -1;
+	fd = symbols_search_open(search, wanted->place, mine, &tried);
 	if (fd < 0)
 		return -1;
 

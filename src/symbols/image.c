@@ -30,13 +30,15 @@ static struct error *fill(struct symbols_image *image, const struct symbols_imag
 	TRY(symbols_image_open_file(image, request));
 	if (!image->module)
 		return NULL;
-	if (request->build_id.count == 0)
+	symbols_build_id_print(&image->build_id, &image->search.build_id);
+	if (request->build_id.count == 0 && !request->is_present)
 		symbols_image_because(
 			image, "recorded without a build-id: not certain to be the same file");
 	if (!request->names_only)
 		TRY(symbols_image_open_dwarf(image));
 	if (image->level == SYMBOLS_NONE)
 		TRY(appraise_symtab(image));
+	TRY(strbuf_result(&image->build_id));
 	return strbuf_result(&image->reason);
 }
 
@@ -74,6 +76,7 @@ void symbols_image_close(struct symbols_image *image)
 		dwfl_end(image->dwfl);
 	symbols_search_free(&image->search);
 	strbuf_free(&image->reason);
+	strbuf_free(&image->build_id);
 	free(image->debug_file);
 	free(image->path);
 	free(image);
@@ -83,6 +86,7 @@ struct symbols_verdict symbols_image_verdict(const struct symbols_image *image)
 {
 	return (struct symbols_verdict){
 		.level = image->level,
+		.build_id = image->build_id.length > 0 ? image->build_id.text : NULL,
 		.reason = image->reason.length > 0 ? image->reason.text : NULL,
 		.debug_file = image->level > SYMBOLS_SYMTAB || image->by_debug_file
 				      ? image->debug_file

@@ -21,6 +21,7 @@ struct symbols_image_request {
 	const char *path;
 	const char *file; /* where it can be read for now; NULL = nowhere but there */
 	struct symbols_build_id build_id; /* none = any file will do */
+	bool is_present;                  /* the file there is the one meant, build-id or not */
 	bool names_only;                  /* leave debug information alone */
 };
 

@@ -19,9 +19,11 @@ struct symbols_image {
 	Dwfl_Module *module; /* NULL = nothing to read */
 	Dwarf_Addr dwarf_bias;
 	bool has_symtab;    /* loaded */
+	bool has_searched;  /* for a debug file: libdwfl asks again where there is none */
 	bool by_debug_file; /* the file itself is gone, its debug file stands for it */
 	enum symbols_level level;
 	struct strbuf reason;
+	struct strbuf build_id; /* in hexadecimal */
 	char *debug_file;
 	struct symbols_units units;
 	struct symbols_symtab symtab;

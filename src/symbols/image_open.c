@@ -41,6 +41,9 @@ int symbols_image_find_debuginfo(Dwfl_Module *module, void **user, const char *m
 
 		return symbols_search_alternate(&image->search, path, ret_path);
 	}
+	if (image->has_searched)
+		return -1;
+	image->has_searched = true;
 	fd = symbols_search_build_id(&image->search, ret_path);
 	if (fd < 0 && file_name)
 		fd = symbols_search_name(&image->search, file_name, link, crc, ret_path);

@@ -30,6 +30,7 @@ struct symbols_module {
 	char *file; /* where else it can be read; NULL = nowhere */
 	struct symbols_build_id build_id;
 	VECTOR(struct symbols_address) addresses; /* by pc, each once, when resolved */
+	bool is_present;                          /* not recorded: what is there is meant */
 	bool is_dirty;                            /* something was added since */
 	bool is_read;                             /* by a reader, since it was added to */
 	symbols_frame_list frames;

@@ -96,6 +96,7 @@ static struct error *read_module(const struct symbols_module *module, struct sym
 		.path = module->path,
 		.file = module->file,
 		.build_id = module->build_id,
+		.is_present = module->is_present,
 		.names_only = module->failures > 0,
 	};
 	struct symbols_image *image;

@@ -67,6 +67,7 @@ static void take_verdict(struct symbols_receiver *receiver, struct symbols_modul
 
 	module->verdict.reason = string_at(receiver, cursor_u32(payload));
 	module->verdict.debug_file = string_at(receiver, cursor_u32(payload));
+	module->verdict.build_id = string_at(receiver, cursor_u32(payload));
 	module->verdict.level = level;
 	if (payload->failed || level < SYMBOLS_NONE || level > SYMBOLS_FULL) {
 		module->verdict.level = SYMBOLS_NONE;

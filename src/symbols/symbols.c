@@ -178,6 +178,8 @@ struct error *symbols_module_add_file(struct symbols_module *module, const char 
 	return module->file ? NULL : error_no_memory();
 }
 
+void symbols_module_take_present(struct symbols_module *module) { module->is_present = true; }
+
 struct error *symbols_address_add(struct symbols_module *module, uint64_t offset, bool exact)
 {
 	struct symbols_address address = {.pc = exact ? offset : offset - 1};

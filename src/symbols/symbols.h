@@ -56,6 +56,7 @@ struct symbols_verdict {
 	enum symbols_level level;
 	const char *reason;     /* why it is not full, or what is doubtful; NULL = nothing is */
 	const char *debug_file; /* where they came from; NULL = the module's own file */
+	const char *build_id;   /* in hexadecimal, of the file read; NULL = none, or no file */
 };
 
 /* What was looked at for a module, in order, by symbols_module_tries(). */
@@ -120,6 +121,9 @@ struct error *symbols_module_add(struct symbols *symbols, const char *path, cons
  * that still runs. Tried first. */
 struct error *symbols_module_add_file(struct symbols_module *module,
 				      const char *path) ERROR_MUST_CHECK;
+/* It was not recorded: whatever is at its path is what is meant, and its symbols are in no
+ * doubt for want of a build-id. */
+void symbols_module_take_present(struct symbols_module *module);
 /* The same address may be added any number of times. */
 struct error *symbols_address_add(struct symbols_module *module, uint64_t offset,
 				  bool exact) ERROR_MUST_CHECK;

@@ -71,14 +71,16 @@ struct error *symbols_wire_module(struct symbols_wire *wire, uint32_t place)
 
 struct error *symbols_wire_verdict(struct symbols_wire *wire, const struct symbols_verdict *verdict)
 {
-	uint32_t reason, debug_file;
+	uint32_t reason, debug_file, build_id;
 
 	TRY(send_string(wire, verdict->reason, &reason));
 	TRY(send_string(wire, verdict->debug_file, &debug_file));
-	put_head(wire, SYMBOLS_WIRE_VERDICT, 1 + sizeof(reason) + sizeof(debug_file));
+	TRY(send_string(wire, verdict->build_id, &build_id));
+	put_head(wire, SYMBOLS_WIRE_VERDICT, 1 + 3 * sizeof(reason));
 	strbuf_append_char(&wire->buffer, (char)verdict->level);
 	put_u32(wire, reason);
 	put_u32(wire, debug_file);
+	put_u32(wire, build_id);
 	return symbols_wire_flush(wire);
 }
 

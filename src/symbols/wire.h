@@ -14,7 +14,7 @@
 
 enum symbols_wire_kind {
 	SYMBOLS_WIRE_MODULE = 1, /* u32 place in the round */
-	SYMBOLS_WIRE_VERDICT,    /* u8 level, u32 reason, u32 debug file */
+	SYMBOLS_WIRE_VERDICT,    /* u8 level, u32 reason, debug file, build-id */
 	SYMBOLS_WIRE_STRING,     /* bytes */
 	SYMBOLS_WIRE_FRAMES,     /* u32 place of the address, then each frame */
 	SYMBOLS_WIRE_TRY,        /* u8 place, outcome, exists, u32 path, detail, u64 device, inode,

@@ -212,7 +212,7 @@ static void put_module(struct fixture *f, uint32_t place)
 
 static void put_verdict(struct fixture *f, uint8_t level, uint32_t reason)
 {
-	uint8_t bytes[9] = {level};
+	uint8_t bytes[13] = {level};
 
 	memcpy(bytes + 1, &reason, sizeof(reason));
 	put_record(f, SYMBOLS_WIRE_VERDICT, bytes, sizeof(bytes));
