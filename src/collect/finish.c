@@ -6,6 +6,9 @@
 
 #include "collect/finish_internal.h"
 
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
+
 static struct error *put_meta(struct finishing *finishing)
 {
 	const struct ledger_session *session = ledger_reader_session(finishing->reader);
@@ -61,7 +64,7 @@ static struct error *put_mappings(const struct finish_process *process)
 			finishing->writer,
 			&((struct store_mapping){
 				.process = process->from->serial,
-				.module = process->naming.modules[i],
+				.module = process->naming->modules.items[i],
 				.start = module->start,
 				.stop = module->stop,
 				.file_offset = module->start - module->bias,
@@ -233,7 +236,7 @@ static struct error *finish_blocks(struct finish_process *process)
 static struct error *finish_all(struct finish_process *process)
 {
 	TRY(ledger_rows_read(process->finishing->reader, process->place, &process->rows));
-	TRY(ledger_naming_init(&process->naming, &process->finishing->stacks, process->place));
+	TRY(collect_finishing_naming(process->finishing, process->place, &process->naming));
 	TRY(collect_finish_rows(process));
 	if (process->place + 1 == process->finishing->family.count)
 		TRY(collect_finish_symbols(process->finishing));
@@ -248,6 +251,62 @@ static struct error *finish_all(struct finish_process *process)
 	return put_losses(process);
 }
 
+struct ledger_naming *collect_finishing_find(const struct finishing *finishing, uint32_t serial)
+{
+	for (size_t i = 0; i < finishing->namings.count; i++)
+		if (finishing->namings.items[i]->serial == serial)
+			return &finishing->namings.items[i]->naming;
+	return NULL;
+}
+
+static struct error *add_naming(struct finishing *finishing, uint32_t serial,
+				struct ledger_naming **ret)
+{
+	struct finish_named *named = calloc(1, sizeof(*named));
+
+	if (!named)
+		return error_no_memory();
+	named->serial = serial;
+
+	struct error *error = ledger_naming_init(&named->naming, &finishing->stacks);
+
+	if (!error)
+		error = vector_push(&finishing->namings, named);
+	if (error) {
+		ledger_naming_deinit(&named->naming);
+		free(named);
+		return error;
+	}
+	*ret = &named->naming;
+	return NULL;
+}
+
+struct error *collect_finishing_naming(struct finishing *finishing, size_t place,
+				       struct ledger_naming **ret)
+{
+	uint32_t serial = ledger_reader_process(finishing->stacks.reader, place)->serial;
+
+	*ret = collect_finishing_find(finishing, serial);
+	if (!*ret)
+		TRY(add_naming(finishing, serial, ret));
+	return ledger_naming_attach(*ret, place);
+}
+
+/* Its tables are large, and there may be many processes. */
+static void forget_naming(struct finishing *finishing, uint32_t serial)
+{
+	for (size_t i = 0; i < finishing->namings.count; i++) {
+		struct finish_named *named = finishing->namings.items[i];
+
+		if (named->serial != serial)
+			continue;
+		ledger_naming_deinit(&named->naming);
+		free(named);
+		finishing->namings.items[i] = finishing->namings.items[--finishing->namings.count];
+		return;
+	}
+}
+
 static struct error *finish_process(struct finishing *finishing, size_t place)
 {
 	struct finish_process process = {
@@ -259,7 +318,7 @@ static struct error *finish_process(struct finishing *finishing, size_t place)
 	};
 	struct error *error = finish_all(&process);
 
-	ledger_naming_deinit(&process.naming);
+	forget_naming(finishing, process.from->serial);
 	ledger_rows_free(&process.rows);
 	free(process.row_sites);
 	free(process.slot_threads);
@@ -268,15 +327,52 @@ static struct error *finish_process(struct finishing *finishing, size_t place)
 	return error;
 }
 
-static struct error *write_profile(struct finishing *finishing)
+struct error *collect_finishing_open(struct finishing *finishing, const char *path,
+				     const char *name)
+{
+	*finishing = (struct finishing){.blocks_left = COLLECT_BLOCKS};
+
+	struct error *error = store_writer_open(path, name, &finishing->writer);
+
+	if (!error)
+		error = ledger_stacks_init(&finishing->stacks);
+	if (error)
+		collect_finishing_close(finishing);
+	return error;
+}
+
+void collect_finishing_close(struct finishing *finishing)
+{
+	store_writer_abort(finishing->writer);
+	while (finishing->namings.count)
+		forget_naming(finishing, finishing->namings.items[0]->serial);
+	vector_free(&finishing->namings);
+	collect_finish_frames_free(finishing);
+	ledger_family_free(&finishing->family);
+	ledger_stacks_deinit(&finishing->stacks);
+	vector_free(&finishing->sites);
+	map_index_free(&finishing->site_index);
+	*finishing = (struct finishing){0};
+}
+
+static struct error *write_all(struct finishing *finishing)
 {
 	TRY(put_meta(finishing));
 	TRY(ledger_family_read(finishing->reader, &finishing->family));
-	TRY(ledger_stacks_init(&finishing->stacks, finishing->reader));
 	for (size_t i = 0; i < finishing->family.count; i++)
 		TRY(finish_process(finishing, i));
 	TRY(collect_finish_stacks(finishing));
 	return ledger_reader_check(finishing->reader);
+}
+
+struct error *collect_finishing_write(struct finishing *finishing, struct ledger_reader *reader)
+{
+	struct store_writer *writer = finishing->writer;
+
+	finishing->reader = finishing->stacks.reader = reader;
+	TRY(write_all(finishing));
+	finishing->writer = NULL;
+	return store_writer_finish(writer);
 }
 
 struct error *collect_finish(struct ledger_reader *reader,
@@ -284,23 +380,22 @@ struct error *collect_finish(struct ledger_reader *reader,
 			     const char *name)
 {
 	static const struct collect_finish_options defaults;
-	struct finishing finishing = {
-		.reader = reader,
-		.options = options ? options : &defaults,
-		.blocks_left = COLLECT_BLOCKS,
-	};
+	struct finishing finishing;
+	bool begun;
 
-	TRY(store_writer_open(path, name, &finishing.writer));
-	struct error *error = write_profile(&finishing);
+	options = options ? options : &defaults;
+	struct error *error =
+		collect_early_finish(options->early, reader, options, path, name, &begun);
 
+	if (begun && !error)
+		return NULL;
 	if (error)
-		store_writer_abort(finishing.writer);
-	else
-		error = store_writer_finish(finishing.writer);
-	collect_finish_frames_free(&finishing);
-	ledger_family_free(&finishing.family);
-	ledger_stacks_deinit(&finishing.stacks);
-	vector_free(&finishing.sites);
-	map_index_free(&finishing.site_index);
+		log_debug("begun again: %s", error->message);
+	error_free(error);
+
+	TRY(collect_finishing_open(&finishing, path, name));
+	finishing.options = options;
+	error = collect_finishing_write(&finishing, reader);
+	collect_finishing_close(&finishing);
 	return error;
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "collect/early.h"
 #include "collect/snapshot.h"
 #include "ledger/reader.h"
 
@@ -23,6 +24,7 @@ struct symbols_options;
 
 struct collect_finish_options {
 	const struct collect_snapshots *snapshots; /* NULL = none were taken */
+	struct collect_early *early;               /* NULL = nothing was made while it ran */
 	const char *const *alloc_fns;              /* globs: more wrappers of the allocator */
 	size_t alloc_fn_count;
 	const struct symbols_options *symbols; /* NULL = all defaults */

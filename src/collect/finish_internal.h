@@ -8,6 +8,7 @@
 #ifndef MALLOGRAPH_COLLECT_FINISH_INTERNAL_H
 #define MALLOGRAPH_COLLECT_FINISH_INTERNAL_H
 
+#include "collect/early.h"
 #include "collect/finish.h"
 #include "ledger/family.h"
 #include "ledger/stacks.h"
@@ -36,13 +37,20 @@ struct finish_site {
 	struct finish_counts counts;
 };
 
+/* Whose stacks have names: of a process of the session, by its serial. */
+struct finish_named {
+	uint32_t serial;
+	struct ledger_naming naming;
+};
+
 struct finishing {
 	struct ledger_reader *reader;
 	const struct collect_finish_options *options;
 	struct store_writer *writer;
 	struct ledger_family family;
 	struct ledger_stacks stacks;
-	VECTOR(struct finish_site) sites; /* their id is their place + 1 */
+	VECTOR(struct finish_named *) namings; /* of processes that are not finished yet */
+	VECTOR(struct finish_site) sites;      /* their id is their place + 1 */
 	struct map_index site_index;
 	struct finish_placing *placing; /* finish_stacks.c's; NULL = nothing was placed yet */
 	uint64_t threads;               /* ids taken */
@@ -57,7 +65,7 @@ struct finish_process {
 	size_t place;
 	const struct ledger_process *from;
 	struct ledger_member *member;
-	struct ledger_naming naming;
+	struct ledger_naming *naming;
 	struct ledger_rows rows;
 	struct finish_counts counts;
 	size_t first_site;
@@ -75,6 +83,26 @@ struct finish_process {
 
 /* A time of CLOCK_MONOTONIC in the session; 0 stays unknown. */
 uint64_t collect_finish_time(const struct finishing *finishing, uint64_t ns);
+
+/* finish.c. The writer and the stacks, which need a reader before anything is named; close
+ * after an error, too. */
+struct error *collect_finishing_open(struct finishing *finishing, const char *path,
+				     const char *name) ERROR_MUST_CHECK;
+/* All of the profile. The writer is gone after it. */
+struct error *collect_finishing_write(struct finishing *finishing,
+				      struct ledger_reader *reader) ERROR_MUST_CHECK;
+void collect_finishing_close(struct finishing *finishing);
+/* NULL = none of the process's stacks have names yet. */
+struct ledger_naming *collect_finishing_find(const struct finishing *finishing, uint32_t serial);
+/* place: in the reader's. */
+struct error *collect_finishing_naming(struct finishing *finishing, size_t place,
+				       struct ledger_naming **ret) ERROR_MUST_CHECK;
+
+/* finish_early.c. *ret = there was something to go on with, and the profile is at path unless
+ * there is an error. */
+struct error *collect_early_finish(struct collect_early *early, struct ledger_reader *reader,
+				   const struct collect_finish_options *options, const char *path,
+				   const char *name, bool *ret) ERROR_MUST_CHECK;
 
 /* finish_rows.c: sites, sizes and threads. */
 struct error *collect_finish_rows(struct finish_process *process) ERROR_MUST_CHECK;

@@ -159,7 +159,7 @@ static struct error *add_row(struct summing *summing, const struct ledger_row *r
 		row->slot < process->from->slot_count ? process->slot_threads[row->slot] : 0;
 	uint32_t frame, site;
 
-	TRY(ledger_naming_frame(&process->naming, row->node, &frame));
+	TRY(ledger_naming_frame(process->naming, row->node, &frame));
 	TRY(site_of(process, frame, row->api, &site));
 	*ret = site;
 	collect_finish_counts_add(&process->finishing->sites.items[site].counts, row);
@@ -339,6 +339,6 @@ struct error *collect_finish_rows(struct finish_process *process)
 	sums_deinit(&summing.threads);
 	vector_free(&threads.list);
 	map_index_free(&threads.index);
-	process->damage += process->naming.damage;
+	process->damage += process->naming->damage;
 	return error;
 }

@@ -7,7 +7,7 @@
 #include "collect/place.h"
 #include "collect/save.h"
 
-static bool is_ledger(const struct collect_output *output)
+bool collect_keep_is_ledger(const struct collect_output *output)
 {
 	size_t length = strlen(output->name);
 
@@ -37,45 +37,11 @@ struct error *collect_keep(int fd, const char *name, const struct collect_finish
 			   struct collect_output *output)
 {
 	TRY(collect_output_begin(output));
-	if (is_ledger(output))
+	if (collect_keep_is_ledger(output))
 		TRY(collect_save(fd, name, output->fd, output->path));
 	else
 		TRY(write_profile(fd, name, options, output));
 	return collect_output_finish(output);
-}
-
-static struct error *make_file(const char *directory, char **ret)
-{
-	CLEANUP_FREE char *path = NULL;
-
-	if (asprintf(&path, "%s/mallograph-%d-XXXXXX", directory, (int)getpid()) < 0) {
-		path = NULL;
-		return error_no_memory();
-	}
-	CLEANUP_FD int fd = mkostemp(path, O_CLOEXEC);
-
-	if (fd < 0)
-		return error_create_system(errno, directory, "cannot make a temporary file");
-	*ret = STEAL(path);
-	return NULL;
-}
-
-static struct error *make_temporary(char **ret)
-{
-	const char *directory = getenv("TMPDIR");
-
-	for (unsigned i = 0; i < COLLECT_PLACES; i++) {
-		struct collect_place place = COLLECT_PLACE_CLOSED;
-		struct error *error = collect_place_open(i, &place);
-
-		if (!error)
-			error = make_file(place.path, ret);
-		collect_place_close(&place);
-		if (!error)
-			return NULL;
-		error_free(error);
-	}
-	return make_file(directory && *directory ? directory : "/tmp", ret);
 }
 
 struct error *collect_keep_temporarily(struct ledger_reader *reader,
@@ -84,7 +50,7 @@ struct error *collect_keep_temporarily(struct ledger_reader *reader,
 {
 	CLEANUP_FREE char *path = NULL;
 
-	TRY(make_temporary(&path));
+	TRY(collect_place_temporary(&path));
 	struct error *error = collect_finish(reader, options, path, path);
 
 	if (error) {

@@ -90,3 +90,37 @@ uint64_t collect_process_starttime(pid_t pid)
 		return 0;
 	return state == 'Z' || state == 'X' ? 0 : starttime;
 }
+
+static struct error *make_file(const char *directory, char **ret)
+{
+	CLEANUP_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s/mallograph-%d-XXXXXX", directory, (int)getpid()) < 0) {
+		path = NULL;
+		return error_no_memory();
+	}
+	CLEANUP_FD int fd = mkostemp(path, O_CLOEXEC);
+
+	if (fd < 0)
+		return error_create_system(errno, directory, "cannot make a temporary file");
+	*ret = STEAL(path);
+	return NULL;
+}
+
+struct error *collect_place_temporary(char **ret)
+{
+	const char *directory = getenv("TMPDIR");
+
+	for (unsigned i = 0; i < COLLECT_PLACES; i++) {
+		struct collect_place place = COLLECT_PLACE_CLOSED;
+		struct error *error = collect_place_open(i, &place);
+
+		if (!error)
+			error = make_file(place.path, ret);
+		collect_place_close(&place);
+		if (!error)
+			return NULL;
+		error_free(error);
+	}
+	return make_file(directory && *directory ? directory : "/tmp", ret);
+}

@@ -32,6 +32,10 @@ struct error *collect_place_open(unsigned index, struct collect_place *ret) ERRO
 struct error *collect_place_find(unsigned index, struct collect_place *ret) ERROR_MUST_CHECK;
 void collect_place_close(struct collect_place *place);
 
+/* An empty file of this process in the first that has room for it, or $TMPDIR or /tmp; its
+ * name is malloc'd. */
+struct error *collect_place_temporary(char **ret) ERROR_MUST_CHECK;
+
 /* Start time of a process in clock ticks since boot, which with its pid names it for
  * good; 0 = there is none, or only a zombie. */
 uint64_t collect_process_starttime(pid_t pid);

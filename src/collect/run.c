@@ -29,7 +29,12 @@ static struct error *prepare(const struct collect_run_options *options, struct c
 {
 	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
 	TRY(collect_session_create(run->pid, &options->limits, &run->session));
-	return collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots);
+	TRY(collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots));
+	if (run->output.discard || collect_keep_is_ledger(&run->output))
+		return NULL;
+	TRY(collect_early_create(0, &run->early));
+	collect_snapshots_set_early(run->snapshots, run->early);
+	return NULL;
 }
 
 static struct error *launch(const struct collect_run_options *options, struct collect_run *run,
@@ -110,6 +115,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		return error_remedy(error, "The program goes on; once it has ended, mallograph "
 					   "recover saves its recording.");
 	ret->finish.snapshots = ret->snapshots;
+	ret->finish.early = ret->early;
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)
 		collect_session_stop(&ret->session);
@@ -124,6 +130,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 void collect_run_close(struct collect_run *run)
 {
 	collect_snapshots_free(run->snapshots);
+	collect_early_free(run->early);
 	collect_session_close(&run->session);
 	collect_output_close(&run->output);
 	collect_program_free(&run->program);

@@ -37,6 +37,7 @@ struct collect_run {
 	struct collect_session session; /* its fd can be read until the run is closed */
 	struct collect_signals signals;
 	struct collect_snapshots *snapshots;
+	struct collect_early *early;
 	struct collect_finish_options finish; /* with them */
 	bool saved;                           /* it stands at output.path */
 	struct error *unsaved;                /* why not; the session file stays where it is */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collect/early.h"
 #include "collect/resident.h"
 #include "collect/session.h"
 #include "collect/snapshot_internal.h"
@@ -13,22 +14,6 @@
 
 #define FIRST_INTERVAL_NS UINT64_C(10000000)
 #define FIRST_THIN_SHIFT  12
-
-struct collect_snapshots {
-	int fd;
-	char *name;
-	uint32_t max_snapshots;
-	uint64_t max_changes;
-	struct ledger_reader *reader;
-	uint64_t reader_bytes; /* of the file that were taken when it was opened */
-	VECTOR(struct snapshot_subject *) subjects; /* in the order they were met */
-	struct map_u64 by_serial;
-	uint32_t tick;
-	uint64_t interval_ns;
-	uint64_t due_ns;
-	unsigned int thin_shift; /* changes below live >> this are left out; 0 = none are */
-	bool ended;
-};
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -68,6 +53,7 @@ static void forget_process(struct snapshot_subject *subject)
 	subject->directory = -1;
 	/* What it said last is in its history; what it holds at its end is in its ledger. */
 	vector_free(&subject->rows);
+	map_u64_free(&subject->news.newest);
 	map_u64_free(&subject->row_at);
 }
 
@@ -90,8 +76,8 @@ void collect_snapshots_free(struct collect_snapshots *snapshots)
 	free(snapshots);
 }
 
-static struct snapshot_subject *find_subject(const struct collect_snapshots *snapshots,
-					     uint32_t serial)
+struct snapshot_subject *collect_snapshots_subject(const struct collect_snapshots *snapshots,
+						   uint32_t serial)
 {
 	const uint64_t *at = map_u64_find(&snapshots->by_serial, serial);
 
@@ -101,7 +87,7 @@ static struct snapshot_subject *find_subject(const struct collect_snapshots *sna
 const struct collect_history *collect_snapshots_of(const struct collect_snapshots *snapshots,
 						   uint32_t serial)
 {
-	const struct snapshot_subject *subject = find_subject(snapshots, serial);
+	const struct snapshot_subject *subject = collect_snapshots_subject(snapshots, serial);
 
 	return subject ? &subject->history : NULL;
 }
@@ -136,7 +122,7 @@ static struct error *add_subjects(struct collect_snapshots *snapshots)
 	for (size_t i = 0; i < count; i++) {
 		const struct ledger_process *process = ledger_reader_process(snapshots->reader, i);
 
-		if (find_subject(snapshots, process->serial))
+		if (collect_snapshots_subject(snapshots, process->serial))
 			continue;
 		for (size_t j = 0; j < snapshots->subjects.count; j++)
 			if (snapshots->subjects.items[j]->pid == process->pid)
@@ -148,7 +134,7 @@ static struct error *add_subjects(struct collect_snapshots *snapshots)
 
 /* The reader knows what was in the file when it was opened: units taken since are open to
  * a new one alone. */
-static struct error *refresh_reader(struct collect_snapshots *snapshots)
+struct error *collect_snapshots_refresh(struct collect_snapshots *snapshots)
 {
 	uint64_t used;
 
@@ -159,6 +145,7 @@ static struct error *refresh_reader(struct collect_snapshots *snapshots)
 	snapshots->reader = NULL;
 	TRY(ledger_reader_open_fd(snapshots->fd, snapshots->name, &snapshots->reader));
 	snapshots->reader_bytes = used;
+	snapshots->opened++;
 	return add_subjects(snapshots);
 }
 
@@ -262,10 +249,10 @@ static bool is_due(const struct collect_snapshots *snapshots,
 
 static struct error *look(struct collect_snapshots *snapshots, bool *stale)
 {
-	TRY(refresh_reader(snapshots));
+	TRY(collect_snapshots_refresh(snapshots));
 	for (size_t i = 0; i < ledger_reader_process_count(snapshots->reader); i++) {
 		uint32_t serial = ledger_reader_process(snapshots->reader, i)->serial;
-		struct snapshot_subject *subject = find_subject(snapshots, serial);
+		struct snapshot_subject *subject = collect_snapshots_subject(snapshots, serial);
 
 		if (subject && is_due(snapshots, subject))
 			TRY(look_at(snapshots, i, subject, stale));
@@ -338,19 +325,19 @@ int collect_snapshots_wait(const struct collect_snapshots *snapshots)
 {
 	uint64_t now = now_ns();
 
+	int early = collect_snapshots_early_wait(snapshots);
+	int wait = 0;
+
 	if (snapshots->ended)
 		return -1;
-	if (now >= snapshots->due_ns)
-		return 0;
-	return (int)((snapshots->due_ns - now + 999999) / 1000000);
+	if (snapshots->due_ns > now)
+		wait = (int)((snapshots->due_ns - now + 999999) / 1000000);
+	return early >= 0 && early < wait ? early : wait;
 }
 
-void collect_snapshots_tick(struct collect_snapshots *snapshots)
+static void take_due(struct collect_snapshots *snapshots)
 {
 	uint64_t start = now_ns(), busy = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-
-	if (snapshots->ended || start < snapshots->due_ns)
-		return;
 	CLEANUP_ERROR struct error *error = collect_snapshots_take(snapshots);
 
 	if (error) {
@@ -360,4 +347,16 @@ void collect_snapshots_tick(struct collect_snapshots *snapshots)
 	}
 	busy = clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy;
 	snapshots->due_ns = collect_snapshot_next(start, now_ns(), busy, snapshots->interval_ns);
+}
+
+void collect_snapshots_tick(struct collect_snapshots *snapshots)
+{
+	bool is_due = now_ns() >= snapshots->due_ns;
+
+	if (snapshots->ended)
+		return;
+	if (is_due)
+		take_due(snapshots);
+	if (!snapshots->ended)
+		collect_snapshots_early_step(snapshots, is_due);
 }

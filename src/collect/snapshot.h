@@ -62,17 +62,20 @@ struct collect_history {
 	uint64_t rss_peak;                     /* COLLECT_UNKNOWN = not seen */
 };
 
+struct collect_early;
 struct collect_snapshots;
 
 /* fd: the session file, which must stay open; name is for messages. limits 0 = those above. */
 struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_snapshots,
 				       uint64_t max_changes,
 				       struct collect_snapshots **ret) ERROR_MUST_CHECK;
+/* Nodes of new rows are handed on to it; the caller's, it must outlive the snapshots. */
+void collect_snapshots_set_early(struct collect_snapshots *snapshots, struct collect_early *early);
 void collect_snapshots_free(struct collect_snapshots *snapshots);
 
-/* Milliseconds until the next is due; 0 = now; -1 = never again. */
+/* Milliseconds until the next is due, or a step of what is made early; 0 = now; -1 = never. */
 int collect_snapshots_wait(const struct collect_snapshots *snapshots);
-/* Takes one if it is due. */
+/* Takes one if it is due, and such a step. */
 void collect_snapshots_tick(struct collect_snapshots *snapshots);
 /* Takes one now. */
 struct error *collect_snapshots_take(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;

@@ -3,7 +3,9 @@
 #define MALLOGRAPH_COLLECT_SNAPSHOT_INTERNAL_H
 
 #include "base/map.h"
+#include "collect/early.h"
 #include "collect/snapshot.h"
+#include "ledger/reader.h"
 
 #define COLLECT_WORK_SHARE 50
 
@@ -23,8 +25,39 @@ struct snapshot_subject {
 	int directory; /* /proc/PID; -1 = it has ended */
 	VECTOR(struct snapshot_row) rows;
 	struct map_u64 row_at;    /* ref: place in rows */
+	struct ledger_news news;  /* what is made early of it knows of these rows */
 	struct collect_snap sums; /* over all rows, as last seen */
 };
+
+struct collect_snapshots {
+	int fd;
+	char *name;
+	uint32_t max_snapshots;
+	uint64_t max_changes;
+	struct ledger_reader *reader;
+	uint64_t reader_bytes;       /* of the file that were taken when it was opened */
+	uint64_t opened;             /* readers, so far */
+	struct collect_early *early; /* NULL = nothing is made early */
+	uint64_t early_ns; /* between looks for what there is to make; 0 = there is none */
+	uint64_t early_due_ns;
+	VECTOR(struct snapshot_subject *) subjects; /* in the order they were met */
+	struct map_u64 by_serial;
+	uint32_t tick;
+	uint64_t interval_ns;
+	uint64_t due_ns;
+	unsigned int thin_shift; /* changes below live >> this are left out; 0 = none are */
+	bool ended;
+};
+
+struct snapshot_subject *collect_snapshots_subject(const struct collect_snapshots *snapshots,
+						   uint32_t serial);
+/* The reader knows all units that are taken. */
+struct error *collect_snapshots_refresh(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;
+
+/* snapshot_early.c: for those that have an `early`. Milliseconds, −1 = nothing to do. */
+int collect_snapshots_early_wait(const struct collect_snapshots *snapshots);
+/* taken: a snapshot has just been. */
+void collect_snapshots_early_step(struct collect_snapshots *snapshots, bool taken);
 
 /* Two ticks become one. */
 struct error *collect_snapshot_halve(struct snapshot_subject *subject) ERROR_MUST_CHECK;

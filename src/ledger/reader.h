@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/map.h"
 #include "ledger/layout.h"
 
 struct ledger_reader;
@@ -168,6 +169,7 @@ struct ledger_node {
 	uint32_t parent; /* ref; 0 = outermost */
 	uint32_t module; /* index, checked; 0 = none */
 	uint32_t flags;  /* MGL_NODE_EXACT, _FP, _CUT */
+	bool is_lost;    /* its module is not known; of a live process, it may yet be */
 };
 
 /* A live block. */
@@ -224,6 +226,18 @@ typedef struct error *ledger_glance_visit(void *context, const struct ledger_gla
 struct error *ledger_rows_glance(struct ledger_reader *reader, size_t process,
 				 ledger_glance_visit *visit, void *context,
 				 struct ledger_glance *ret) ERROR_MUST_CHECK;
+
+/* What was seen of a process's rows so far: by slot, its newest. map_u64_free(). */
+struct ledger_news {
+	struct map_u64 newest;
+};
+
+/* The nodes of rows made since the last time. Where some were made in units taken since the
+ * reader was opened, *ret_stale is set: open it again. A node may come twice. */
+struct error *ledger_rows_news(struct ledger_reader *reader, size_t process,
+			       struct ledger_news *news,
+			       struct error *(*visit)(void *context, uint32_t node), void *context,
+			       bool *ret_stale) ERROR_MUST_CHECK;
 
 /* One node; false if ref names none (the stack is then cut there). Parents are not
  * checked for cycles: whoever follows them remembers where it has been. */

@@ -69,3 +69,52 @@ struct error *ledger_rows_glance(struct ledger_reader *reader, size_t process,
 	}
 	return ledger_reader_check(reader);
 }
+
+/* Newest first, as the list has them, up to the one that was the newest. */
+static struct error *visit_new_rows(struct glance *glance, uint32_t newest, uint32_t known,
+				    struct error *(*visit)(void *context, uint32_t node),
+				    void *context)
+{
+	for (uint32_t ref = newest; ref && ref != known;) {
+		const struct mgl_row *row = record(glance, ref, sizeof(*row));
+
+		if (!row)
+			break;
+		TRY(visit(context, READ_ONCE(row->node)));
+		ref = READ_ONCE(row->next);
+	}
+	return NULL;
+}
+
+struct error *ledger_rows_news(struct ledger_reader *reader, size_t process,
+			       struct ledger_news *news,
+			       struct error *(*visit)(void *context, uint32_t node), void *context,
+			       bool *ret_stale)
+{
+	struct reader_process *of = &reader->processes.items[process];
+	struct ledger_glance seen = {0};
+	struct glance glance = {
+		.reader = reader,
+		.process = of,
+		.steps_left = of->record_units * (MGL_UNIT_BYTES / sizeof(struct mgl_row)),
+		.ret = &seen,
+	};
+
+	for (uint32_t ref = READ_ATOMIC(of->header->slots); ref;) {
+		const struct mgl_slot *slot = record(&glance, ref, sizeof(*slot));
+
+		if (!slot)
+			break;
+		const uint64_t *known = map_u64_find(&news->newest, ref);
+		uint32_t newest = READ_ATOMIC(slot->rows);
+
+		seen.stale = false;
+		TRY(visit_new_rows(&glance, newest, known ? (uint32_t)*known : 0, visit, context));
+		/* The rest of a list that was cut comes with the next reader. */
+		if (!seen.stale)
+			TRY(map_u64_set(&news->newest, ref, newest));
+		*ret_stale |= seen.stale;
+		ref = READ_ONCE(slot->next);
+	}
+	return ledger_reader_check(reader);
+}

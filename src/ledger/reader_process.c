@@ -274,6 +274,7 @@ bool ledger_node_read(struct ledger_reader *reader, size_t process, uint32_t ref
 	ret->pc = READ_ONCE(node->pc);
 	ret->parent = READ_ONCE(node->parent);
 	ret->module = module < p->info.module_count && p->info.modules[module].index ? module : 0;
+	ret->is_lost = module && !ret->module;
 	ret->flags = where & (MGL_NODE_EXACT | MGL_NODE_FP | MGL_NODE_CUT);
 	return true;
 }

@@ -24,6 +24,21 @@ static bool same_module(void *context, uint32_t position)
 	       memcmp(is->path.bytes, wanted->path.bytes, is->path.length) == 0;
 }
 
+/* With the path behind it; NULL = no memory. */
+static struct ledger_module *module_copy(const struct ledger_module *module)
+{
+	struct ledger_module *copy = malloc(sizeof(*copy) + module->path.length + 1);
+
+	if (!copy)
+		return NULL;
+	char *path = (char *)(copy + 1);
+
+	*copy = *module;
+	memcpy(path, module->path.bytes, module->path.length + 1);
+	copy->path.bytes = path;
+	return copy;
+}
+
 static struct error *module_intern(struct ledger_stacks *stacks, const struct ledger_module *module,
 				   uint32_t *ret)
 {
@@ -33,8 +48,13 @@ static struct error *module_intern(struct ledger_stacks *stacks, const struct le
 	uint32_t at = map_index_find(&stacks->module_index, hash, same_module, &key);
 
 	if (at == MAP_NONE) {
+		CLEANUP_FREE struct ledger_module *copy = module_copy(module);
+
+		if (!copy)
+			return error_no_memory();
 		at = (uint32_t)stacks->modules.count;
-		TRY(vector_push(&stacks->modules, module));
+		TRY(vector_push(&stacks->modules, copy));
+		(void)STEAL(copy);
 		TRY(map_index_add(&stacks->module_index, hash, at));
 	}
 	*ret = at;
@@ -76,40 +96,47 @@ static struct error *frame_intern(struct ledger_stacks *stacks, struct ledger_fr
 	return NULL;
 }
 
-struct error *ledger_stacks_init(struct ledger_stacks *stacks, struct ledger_reader *reader)
+struct error *ledger_stacks_init(struct ledger_stacks *stacks)
 {
-	*stacks = (struct ledger_stacks){.reader = reader};
+	*stacks = (struct ledger_stacks){0};
 	TRY(vector_push(&stacks->frames, (struct ledger_frame){0}));
-	return vector_push(&stacks->modules, (const struct ledger_module *)NULL);
+	return vector_push(&stacks->modules, (struct ledger_module *)NULL);
 }
 
 void ledger_stacks_deinit(struct ledger_stacks *stacks)
 {
+	for (size_t i = 0; i < stacks->modules.count; i++)
+		free(stacks->modules.items[i]);
 	vector_free(&stacks->frames);
 	vector_free(&stacks->modules);
 	map_index_free(&stacks->frame_index);
 	map_index_free(&stacks->module_index);
 }
 
-struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks,
-				 size_t process)
+struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks)
 {
-	const struct ledger_process *from = ledger_reader_process(stacks->reader, process);
-
-	*naming = (struct ledger_naming){.stacks = stacks, .process = process};
-	naming->modules = calloc(from->module_count + 1, sizeof(*naming->modules));
+	*naming = (struct ledger_naming){.stacks = stacks};
 	naming->nodes = calloc(PAGES, sizeof(*naming->nodes));
-	if (!naming->modules || !naming->nodes)
-		return error_no_memory();
+	return naming->nodes ? NULL : error_no_memory();
+}
+
+struct error *ledger_naming_attach(struct ledger_naming *naming, size_t process)
+{
+	const struct ledger_process *from = ledger_reader_process(naming->stacks->reader, process);
+
+	naming->process = process;
+	while (naming->modules.count < from->module_count)
+		TRY(vector_push(&naming->modules, 0));
 	for (size_t i = 1; i < from->module_count; i++)
-		if (from->modules[i].index)
-			TRY(module_intern(stacks, &from->modules[i], &naming->modules[i]));
+		if (from->modules[i].index && !naming->modules.items[i])
+			TRY(module_intern(naming->stacks, &from->modules[i],
+					  &naming->modules.items[i]));
 	return NULL;
 }
 
 void ledger_naming_deinit(struct ledger_naming *naming)
 {
-	free(naming->modules);
+	vector_free(&naming->modules);
 	for (size_t i = 0; naming->nodes && i < naming->page_end; i++)
 		free(naming->nodes[i]);
 	free(naming->nodes);
@@ -147,7 +174,7 @@ static struct error *name_node(struct ledger_naming *naming, const struct ledger
 	const struct ledger_process *from = ledger_reader_process(stacks->reader, naming->process);
 	struct ledger_frame frame = {
 		.parent = parent,
-		.module = naming->modules[node->module],
+		.module = naming->modules.items[node->module],
 		.offset = node->pc,
 		.flags = node->flags,
 		.depth = stacks->frames.items[parent].depth + 1,
@@ -168,38 +195,72 @@ struct pending {
 	struct ledger_node node;
 };
 
-struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref, uint32_t *ret)
-{
-	VECTOR(struct pending) path = VECTOR_EMPTY;
-	struct error *error = NULL;
-	uint32_t frame = 0;
+struct naming_path {
+	VECTOR(struct pending) steps;
+	uint32_t frame;  /* that the last step is below of */
+	bool is_damaged; /* it ends where it should not, or goes round */
+	bool is_lost;    /* a module of its is not known */
+};
 
-	/* Outwards to a node that is known, marking the way so that a cycle shows. */
-	while (ref && !error) {
+/* Outwards to a node that is known, marking the way so that a cycle shows. */
+static struct error *walk_out(struct ledger_naming *naming, uint32_t ref, struct naming_path *path)
+{
+	while (ref) {
 		const uint32_t *known = known_of(naming, ref);
 		struct pending step = {.ref = ref};
 
 		if (known && *known != PENDING) {
-			frame = *known - 1;
-			break;
+			path->frame = *known - 1;
+			return NULL;
 		}
 		if (known ||
 		    !ledger_node_read(naming->stacks->reader, naming->process, ref, &step.node)) {
-			naming->damage++;
-			break;
+			path->is_damaged = true;
+			return NULL;
 		}
-		error = known_set(naming, ref, PENDING);
-		if (!error)
-			error = vector_push(&path, step);
+		path->is_lost |= step.node.is_lost;
+		TRY(known_set(naming, ref, PENDING));
+		TRY(vector_push(&path->steps, step));
 		ref = step.node.parent;
 	}
-	/* And back in. */
-	for (size_t i = path.count; i-- && !error;) {
-		error = name_node(naming, &path.items[i].node, frame, &frame);
-		if (!error)
-			error = known_set(naming, path.items[i].ref, frame + 1);
+	return NULL;
+}
+
+/* And back in. */
+static struct error *name_path(struct ledger_naming *naming, struct naming_path *path)
+{
+	for (size_t i = path->steps.count; i--;) {
+		const struct pending *step = &path->steps.items[i];
+
+		TRY(name_node(naming, &step->node, path->frame, &path->frame));
+		TRY(known_set(naming, step->ref, path->frame + 1));
 	}
-	vector_free(&path);
-	*ret = frame;
+	return NULL;
+}
+
+struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref, uint32_t *ret)
+{
+	struct naming_path path = {.frame = 0};
+	struct error *error = walk_out(naming, ref, &path);
+
+	naming->damage += path.is_damaged;
+	if (!error)
+		error = name_path(naming, &path);
+	vector_free(&path.steps);
+	*ret = path.frame;
+	return error;
+}
+
+struct error *ledger_naming_try(struct ledger_naming *naming, uint32_t ref)
+{
+	struct naming_path path = {.frame = 0};
+	struct error *error = walk_out(naming, ref, &path);
+
+	if (!error && !path.is_damaged && !path.is_lost)
+		error = name_path(naming, &path);
+	else
+		for (size_t i = 0; i < path.steps.count; i++)
+			*known_of(naming, path.steps.items[i].ref) = 0;
+	vector_free(&path.steps);
 	return error;
 }

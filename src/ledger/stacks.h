@@ -4,8 +4,9 @@
  * it was mapped at another address in another process. Here modules are equal by path and
  * build-id, frames by parent, module and offset. Frames of the agent are left out.
  *
- * Owner: the caller, by the _deinit() of each; texts are the reader's, which must outlive
- * both. A frame's place is more than its parent's.
+ * Owner: the caller, by the _deinit() of each. A frame's place is more than its parent's.
+ * They stay what they are from one reader of a session to the next: frames may be named
+ * while it is recorded.
  */
 #ifndef MALLOGRAPH_LEDGER_STACKS_H
 #define MALLOGRAPH_LEDGER_STACKS_H
@@ -24,9 +25,9 @@ struct ledger_frame {
 };
 
 struct ledger_stacks {
-	struct ledger_reader *reader;
+	struct ledger_reader *reader; /* to set; whoever names frames needs it */
 	VECTOR(struct ledger_frame) frames;
-	VECTOR(const struct ledger_module *) modules; /* the first met; [0] is NULL */
+	VECTOR(struct ledger_module *) modules; /* copies of the first met; [0] is NULL */
 	struct map_index frame_index;
 	struct map_index module_index;
 };
@@ -34,22 +35,25 @@ struct ledger_stacks {
 /* One process's share: what its own names mean in the whole. */
 struct ledger_naming {
 	struct ledger_stacks *stacks;
-	size_t process;
-	uint32_t *modules; /* by the process's index: place in the whole */
-	uint32_t **nodes;  /* by ref, in pages: 1 + place of its frame; 0 = not met */
+	size_t process;           /* place in the reader's */
+	VECTOR(uint32_t) modules; /* by the process's index: place in the whole; 0 = not known */
+	uint32_t **nodes;         /* by ref, in pages: 1 + place of its frame; 0 = not met */
 	uint32_t page_end;
 	uint64_t damage; /* stacks that make no sense */
 };
 
-struct error *ledger_stacks_init(struct ledger_stacks *stacks,
-				 struct ledger_reader *reader) ERROR_MUST_CHECK;
+struct error *ledger_stacks_init(struct ledger_stacks *stacks) ERROR_MUST_CHECK;
 void ledger_stacks_deinit(struct ledger_stacks *stacks);
 
-struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks,
-				 size_t process) ERROR_MUST_CHECK;
+struct error *ledger_naming_init(struct ledger_naming *naming,
+				 struct ledger_stacks *stacks) ERROR_MUST_CHECK;
+/* After the stacks got their reader, or another: where the process is in it. */
+struct error *ledger_naming_attach(struct ledger_naming *naming, size_t process) ERROR_MUST_CHECK;
 void ledger_naming_deinit(struct ledger_naming *naming);
 /* The frame of a node and, through it, of its whole stack; 0 for ref 0. */
 struct error *ledger_naming_frame(struct ledger_naming *naming, uint32_t ref,
 				  uint32_t *ret) ERROR_MUST_CHECK;
+/* The same of a process that runs, for those to come: what cannot be read now is left. */
+struct error *ledger_naming_try(struct ledger_naming *naming, uint32_t ref) ERROR_MUST_CHECK;
 
 #endif

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #define ROOM 32u
 
@@ -18,6 +19,7 @@
 struct store_queue {
 	store_queue_run *run;
 	void *context;
+	int nice;
 	pthread_t thread;
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t pushed;
@@ -64,6 +66,9 @@ static void *work(void *context)
 {
 	struct store_queue *queue = context;
 
+	/* Of Linux's threads each has its own. */
+	if (queue->nice)
+		setpriority(PRIO_PROCESS, 0, queue->nice);
 	pthread_mutex_lock(&queue->lock);
 	while (!queue->stopping) {
 		if (queue->count)
@@ -89,7 +94,7 @@ static bool start_thread(struct store_queue *queue)
 	return code == 0;
 }
 
-struct store_queue *store_queue_start(store_queue_run *run, void *context)
+struct store_queue *store_queue_start(store_queue_run *run, void *context, int nice)
 {
 	if (!MAY_THREAD || !sqlite3_threadsafe())
 		return NULL;
@@ -101,6 +106,7 @@ struct store_queue *store_queue_start(store_queue_run *run, void *context)
 		return NULL;
 	queue->run = run;
 	queue->context = context;
+	queue->nice = nice;
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_cond_init(&queue->pushed, NULL);
 	pthread_cond_init(&queue->taken, NULL);

@@ -23,8 +23,8 @@ typedef struct error *store_queue_run(void *context, const struct store_batch *b
 
 struct store_queue;
 
-/* NULL where there can be no such thread: run the batches yourself. */
-struct store_queue *store_queue_start(store_queue_run *run, void *context);
+/* nice: the thread's priority. NULL where there can be no such thread: run the batches yourself. */
+struct store_queue *store_queue_start(store_queue_run *run, void *context, int nice);
 /* May wait for room. */
 struct error *store_queue_push(struct store_queue *queue,
 			       struct store_batch *batch) ERROR_MUST_CHECK;

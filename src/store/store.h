@@ -267,6 +267,10 @@ struct store_writer;
 /* path: a file that is empty or not there; name: what messages call it, NULL = path. */
 struct error *store_writer_open(const char *path, const char *name,
 				struct store_writer **ret) ERROR_MUST_CHECK;
+/* Until store_writer_hurry() others go first: for rows put while somebody else's program runs.
+ * Before the first row. */
+void store_writer_yield(struct store_writer *writer);
+struct error *store_writer_hurry(struct store_writer *writer) ERROR_MUST_CHECK;
 /* Everything is in the file after this and the writer is closed, whatever it returns. */
 struct error *store_writer_finish(struct store_writer *writer) ERROR_MUST_CHECK;
 /* Gives up; the file is not whole. */

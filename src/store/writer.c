@@ -3,9 +3,10 @@
 #include "store/queue.h"
 #include "store/rows.h"
 
-#define CACHE_KIB  65536
-#define BATCH_ROWS 256
-#define FEW        16 /* batches that are not worth a thread */
+#define CACHE_KIB    65536
+#define BATCH_ROWS   256
+#define FEW          16 /* batches that are not worth a thread */
+#define LOW_PRIORITY 19
 
 /* A string that has an id: where it stands among all of them. */
 struct interned {
@@ -21,6 +22,7 @@ struct store_writer {
 	struct store_batch *batches[STORE_TABLE_COUNT]; /* that fill */
 	struct store_queue *queue; /* while there is one, the above and the database are its */
 	unsigned int flushed;
+	int nice; /* of the queue's thread */
 	sqlite3_stmt *insert_meta;
 	struct strbuf bytes; /* of all strings, one after the other */
 	VECTOR(struct interned) strings;
@@ -197,7 +199,7 @@ static struct error *flush(struct store_writer *writer, enum store_table which)
 	writer->batches[which] = NULL;
 	place_texts(batch);
 	if (++writer->flushed == FEW)
-		writer->queue = store_queue_start(run_batch, writer);
+		writer->queue = store_queue_start(run_batch, writer, writer->nice);
 	if (writer->queue)
 		return store_queue_push(writer->queue, batch);
 
@@ -205,6 +207,23 @@ static struct error *flush(struct store_writer *writer, enum store_table which)
 
 	store_batch_free(batch);
 	return error;
+}
+
+void store_writer_yield(struct store_writer *writer) { writer->nice = LOW_PRIORITY; }
+
+struct error *store_writer_hurry(struct store_writer *writer)
+{
+	if (!writer->nice)
+		return NULL;
+	writer->nice = 0;
+	/* A priority once lowered cannot be raised again: the next flush starts another thread. */
+	if (writer->queue) {
+		TRY(store_queue_wait(writer->queue));
+		store_queue_stop(writer->queue);
+		writer->queue = NULL;
+		writer->flushed = FEW - 1;
+	}
+	return NULL;
 }
 
 /* The database is the caller's until the next flush. */

@@ -1,0 +1,279 @@
+#include "collect/early.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "collect/finish_internal.h"
+#include "collect/place.h"
+
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
+
+#define ROOM       ((uint64_t)512 << 20)
+#define PROCESSES  64u /* beyond, none more: each takes memory */
+#define FRAMES     ((size_t)4 << 20)
+#define SLICE_NS   UINT64_C(4000000) /* of the processor; then as long a rest */
+#define SLICE_ROWS 64u               /* between looks at the clock */
+
+struct task {
+	uint32_t serial;
+	uint32_t node;
+};
+
+struct collect_early {
+	struct finishing finishing;
+	uint64_t room;
+	int fd;          /* of the profile, which has no name any more */
+	bool is_open;    /* the finishing */
+	bool ended;      /* it failed, or was taken over */
+	uint64_t opened; /* the reader that names are attached to */
+	uint64_t due_ns;
+	VECTOR(struct task) tasks;
+	size_t next; /* of tasks */
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct error *collect_early_create(uint64_t room, struct collect_early **ret)
+{
+	struct collect_early *early = calloc(1, sizeof(*early));
+
+	if (!early)
+		return error_no_memory();
+	early->room = room ? room : ROOM;
+	early->fd = -1;
+	*ret = early;
+	return NULL;
+}
+
+/* Nothing of it is of use any more. */
+static void end(struct collect_early *early)
+{
+	if (early->is_open)
+		collect_finishing_close(&early->finishing);
+	if (early->fd >= 0)
+		close(early->fd);
+	early->fd = -1;
+	early->is_open = false;
+	early->ended = true;
+	vector_free(&early->tasks);
+	early->next = 0;
+}
+
+static void give_up(struct collect_early *early, struct error *error)
+{
+	log_debug("stacks are left for the end: %s", error->message);
+	error_free(error);
+	end(early);
+}
+
+void collect_early_free(struct collect_early *early)
+{
+	if (early)
+		end(early);
+	free(early);
+}
+
+void collect_early_add(struct collect_early *early, uint32_t serial, uint32_t node)
+{
+	struct error *error;
+
+	if (early->ended)
+		return;
+	error = vector_push(&early->tasks, ((struct task){serial, node}));
+	if (error)
+		give_up(early, error);
+}
+
+size_t collect_early_count(const struct collect_early *early)
+{
+	return early->tasks.count - early->next;
+}
+
+size_t collect_early_frames(const struct collect_early *early)
+{
+	return early->is_open ? early->finishing.stacks.frames.count - 1 : 0;
+}
+
+/* What is free there is the session's: ledgers grow into it. */
+static struct error *check_room(const struct collect_early *early)
+{
+	struct statvfs fs;
+
+	if (fstatvfs(early->fd, &fs) != 0)
+		return error_create_system(errno, NULL, "cannot see how much room there is");
+	if ((uint64_t)fs.f_bavail * fs.f_frsize < early->room)
+		return error_create(ERROR_REFUSED, "there is little room for a profile");
+	return NULL;
+}
+
+static struct error *open_profile(struct collect_early *early)
+{
+	CLEANUP_FREE char *path = NULL;
+
+	TRY(collect_place_temporary(&path));
+	early->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	struct error *error = early->fd < 0 ? error_create_system(errno, path, "cannot be opened")
+					    : check_room(early);
+
+	if (!error)
+		error = collect_finishing_open(&early->finishing, path, path);
+	early->is_open = !error;
+	unlink(path);
+	if (!error)
+		store_writer_yield(early->finishing.writer);
+	return error;
+}
+
+/* Which of the reader's processes those are whose stacks have names. */
+static struct error *attach(struct collect_early *early, struct ledger_reader *reader)
+{
+	struct finishing *finishing = &early->finishing;
+
+	finishing->stacks.reader = reader;
+	for (size_t i = 0; i < ledger_reader_process_count(reader); i++) {
+		const struct ledger_process *process = ledger_reader_process(reader, i);
+		struct ledger_naming *naming = collect_finishing_find(finishing, process->serial);
+
+		if (naming)
+			TRY(ledger_naming_attach(naming, i));
+	}
+	return NULL;
+}
+
+static struct error *naming_of(struct collect_early *early, uint32_t serial,
+			       struct ledger_naming **ret)
+{
+	struct finishing *finishing = &early->finishing;
+	struct ledger_reader *reader = finishing->stacks.reader;
+
+	*ret = collect_finishing_find(finishing, serial);
+	if (*ret || finishing->namings.count >= PROCESSES)
+		return NULL;
+	for (size_t i = 0; i < ledger_reader_process_count(reader); i++)
+		if (ledger_reader_process(reader, i)->serial == serial)
+			return collect_finishing_naming(finishing, i, ret);
+	return NULL;
+}
+
+static struct error *name_some(struct collect_early *early)
+{
+	struct ledger_naming *naming = NULL;
+	uint32_t serial = 0;
+
+	for (unsigned int i = 0; i < SLICE_ROWS && early->next < early->tasks.count; i++) {
+		struct task task = early->tasks.items[early->next++];
+
+		if (!naming || task.serial != serial)
+			TRY(naming_of(early, task.serial, &naming));
+		serial = task.serial;
+		if (naming && early->finishing.stacks.frames.count < FRAMES)
+			TRY(ledger_naming_try(naming, task.node));
+	}
+	return collect_finish_frames(&early->finishing);
+}
+
+static struct error *work(struct collect_early *early, struct ledger_reader *reader,
+			  uint64_t opened)
+{
+	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	if (!early->is_open)
+		TRY(open_profile(early));
+	TRY(check_room(early));
+	if (early->finishing.stacks.reader != reader || early->opened != opened)
+		TRY(attach(early, reader));
+	early->opened = opened;
+	do
+		TRY(name_some(early));
+	while (early->next < early->tasks.count &&
+	       clock_ns(CLOCK_THREAD_CPUTIME_ID) - start < SLICE_NS);
+	if (early->next == early->tasks.count)
+		early->tasks.count = early->next = 0;
+	return NULL;
+}
+
+void collect_early_work(struct collect_early *early, struct ledger_reader *reader, uint64_t opened)
+{
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+
+	if (early->ended || early->tasks.count == 0 || start < early->due_ns)
+		return;
+	struct error *error = work(early, reader, opened);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	early->due_ns = now + (now - start);
+	if (error)
+		give_up(early, error);
+}
+
+int collect_early_wait(const struct collect_early *early)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	if (early->ended || early->tasks.count == 0)
+		return -1;
+	return now >= early->due_ns ? 0 : (int)((early->due_ns - now + 999999) / 1000000);
+}
+
+/* --- the end ------------------------------------------------------------------------- */
+
+static struct error *copy_out(int from, int to, const char *name)
+{
+	off_t at = 0;
+	struct stat st;
+
+	if (fstat(from, &st) != 0)
+		return error_create_system(errno, name, "cannot write the profile");
+	while (at < st.st_size) {
+		ssize_t count = sendfile(to, from, &at, (size_t)(st.st_size - at));
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count <= 0)
+			return error_create_system(count < 0 ? errno : EIO, name,
+						   "cannot write the profile");
+	}
+	return NULL;
+}
+
+static struct error *finish(struct collect_early *early, struct ledger_reader *reader,
+			    const struct collect_finish_options *options, const char *path,
+			    const char *name)
+{
+	early->finishing.options = options;
+	TRY(store_writer_hurry(early->finishing.writer));
+	TRY(collect_finishing_write(&early->finishing, reader));
+
+	CLEANUP_FD int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+	if (to < 0)
+		return error_create_system(errno, name, "cannot write the profile");
+	return copy_out(early->fd, to, name);
+}
+
+struct error *collect_early_finish(struct collect_early *early, struct ledger_reader *reader,
+				   const struct collect_finish_options *options, const char *path,
+				   const char *name, bool *ret)
+{
+	*ret = early && early->is_open && !early->ended;
+	if (!*ret)
+		return NULL;
+	log_debug("%zu frames were named while the program ran", collect_early_frames(early));
+
+	struct error *error = finish(early, reader, options, path, name);
+
+	end(early);
+	return error;
+}
