@@ -82,7 +82,7 @@ static void what_was_not_used_goes_first(void **state)
 	assert_int_equal(cache.fd, -1);
 }
 
-static const struct symbols_verdict verdict = {SYMBOLS_FULL, "a reason", NULL};
+static const struct symbols_verdict verdict = {.level = SYMBOLS_FULL, .reason = "a reason"};
 
 /* A file of as many addresses, each with a name of so many bytes; what came of it. */
 static struct error *encode(unsigned addresses, size_t name_bytes, struct strbuf *ret)
