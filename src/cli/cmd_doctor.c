@@ -106,6 +106,8 @@ static struct error *examine(struct doctor *doctor)
 {
 	struct symbols_options options = *cli_symbols_options(&doctor->own);
 
+	/* What is there now is the question. */
+	options.use_cache = false;
 	TRY(cli_doctor_list(doctor->word, doctor->is_pid, options.sysroot, &doctor->list));
 	if (!options.sysroot)
 		options.sysroot = doctor->list.sysroot;

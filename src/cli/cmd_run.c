@@ -311,6 +311,7 @@ static int record(struct request *request)
 		return cli_error(error);
 	request->run.finish.alloc_fns = request->alloc_fns.items;
 	request->run.finish.alloc_fn_count = request->alloc_fns.count;
+	request->symbols.is_quiet = request->quiet;
 	request->run.finish.symbols = cli_symbols_options(&request->symbols);
 	error = collect_run(&request->run, &run, &exit_code);
 	if (error) {

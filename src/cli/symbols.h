@@ -12,7 +12,12 @@
 #include "cli/options.h"
 #include "symbols/symbols.h"
 
-enum { CLI_OPTION_DEBUG_DIR = 2048, CLI_OPTION_SYSROOT, CLI_OPTION_SYMFS };
+enum {
+	CLI_OPTION_DEBUG_DIR = 2048,
+	CLI_OPTION_SYSROOT,
+	CLI_OPTION_SYMFS,
+	CLI_OPTION_NO_DEBUGINFOD
+};
 
 #define CLI_SYMBOL_OPTIONS                                                                        \
 	{CLI_OPTION_DEBUG_DIR, "debug-dir", "DIR",                                                \
@@ -20,13 +25,18 @@ enum { CLI_OPTION_DEBUG_DIR = 2048, CLI_OPTION_SYSROOT, CLI_OPTION_SYMFS };
 		{CLI_OPTION_SYSROOT, "sysroot", "DIR",                                            \
 		 "look for modules and their debug files below DIR, where\nthe file system they " \
 		 "come from is"},                                                                 \
+		{CLI_OPTION_SYMFS, "symfs", "DIR", "the same"},                                   \
 	{                                                                                         \
-		CLI_OPTION_SYMFS, "symfs", "DIR", "the same"                                      \
+		CLI_OPTION_NO_DEBUGINFOD, "no-debuginfod", NULL,                                  \
+			"do not ask the servers of DEBUGINFOD_URLS"                               \
 	}
 
 struct cli_symbols {
 	VECTOR(const char *) directories;
 	struct symbols_options options;
+	bool no_debuginfod;
+	bool is_quiet;   /* tells nothing of what is fetched */
+	bool is_waiting; /* a line of progress stands on the terminal, or was told */
 };
 
 void cli_symbols_free(struct cli_symbols *symbols);

@@ -29,6 +29,7 @@ static struct error *describe_module(const struct symbols_module *module, struct
 	describe_path(key, module->path);
 	describe_path(key, module->file);
 	describe_path(key, options->sysroot);
+	describe_path(key, options->servers);
 	for (size_t i = 0; i < options->debug_directory_count; i++)
 		describe_path(key, options->debug_directories[i]);
 	return strbuf_result(key);
@@ -247,11 +248,13 @@ static struct error *put_tries(struct symbols_cache_writer *writer,
 	return NULL;
 }
 
-/* A file that may not be read now may be later, and look the same. */
+/* A file that may not be read now may be later, and look the same; a server may get it. */
 static bool is_certain(const struct symbols_module *module)
 {
 	for (size_t i = 0; i < module->tries.count; i++)
-		if (module->tries.items[i].outcome == SYMBOLS_OUTCOME_UNREADABLE)
+		if (module->tries.items[i].outcome == SYMBOLS_OUTCOME_UNREADABLE ||
+		    (module->tries.items[i].place == SYMBOLS_PLACE_SERVER &&
+		     module->tries.items[i].outcome != SYMBOLS_OUTCOME_FOUND))
 			return false;
 	return module->tries.count > 0 && module->has_all_tries && !module->is_cut;
 }

@@ -99,8 +99,7 @@ enum symbols_outcome symbols_debug_outcome(Elf *elf)
 
 static enum symbols_outcome found(Elf *elf, const struct symbols_wanted *wanted)
 {
-	return wanted->place == SYMBOLS_PLACE_DWZ ? SYMBOLS_OUTCOME_FOUND
-						  : symbols_debug_outcome(elf);
+	return wanted->is_dwz ? SYMBOLS_OUTCOME_FOUND : symbols_debug_outcome(elf);
 }
 
 static enum symbols_outcome match(Elf *elf, int fd, const struct symbols_wanted *wanted,

@@ -27,6 +27,7 @@ struct symbols_wanted {
 	enum symbols_place place;
 	const struct symbols_build_id *id;
 	const uint32_t *crc; /* NULL = the id alone counts */
+	bool is_dwz;         /* has no lines of its own */
 };
 
 struct symbols_build_id symbols_build_id_of(Elf *elf);

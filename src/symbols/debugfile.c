@@ -23,10 +23,12 @@ static struct error *add_directory(struct symbols_search *search, const char *ro
 }
 
 struct error *symbols_search_init(struct symbols_search *search,
-				  const struct symbols_options *options)
+				  const struct symbols_options *options,
+				  const symbols_fetch_list *fetches)
 {
 	*search = (struct symbols_search){
 		.sysroot = options->sysroot ? options->sysroot : "",
+		.fetches = options->servers ? fetches : NULL,
 		.poor_fd = -1,
 	};
 	for (size_t i = 0; i < options->debug_directory_count; i++)
@@ -48,6 +50,7 @@ void symbols_search_free(struct symbols_search *search)
 	search->poor_fd = -1;
 	free(search->poor_path);
 	search->poor_path = NULL;
+	vector_free(&search->wanted);
 	symbols_trace_free(&search->trace);
 }
 
@@ -176,7 +179,8 @@ static int search_id(struct symbols_search *search, enum symbols_place place,
 		     const struct symbols_build_id *id, char **ret_path)
 {
 	CLEANUP_STRBUF struct strbuf rest = STRBUF_EMPTY;
-	const struct symbols_wanted wanted = {.place = place, .id = id};
+	const struct symbols_wanted wanted = {
+		.place = place, .id = id, .is_dwz = place == SYMBOLS_PLACE_DWZ};
 	int fd = -1;
 
 	append_id_path(&rest, id);
@@ -295,6 +299,41 @@ void symbols_search_note_alternate(struct symbols_search *search, Elf *elf)
 	}
 }
 
+void symbols_search_server_path(struct strbuf *text, const struct symbols_build_id *id)
+{
+	strbuf_append(text, "buildid/");
+	symbols_build_id_print(text, id);
+	strbuf_append(text, "/debuginfo");
+}
+
+static void want(struct symbols_search *search, const struct symbols_build_id *id)
+{
+	for (size_t i = 0; i < search->wanted.count; i++)
+		if (symbols_build_id_equal(&search->wanted.items[i], id))
+			return;
+	if (search->wanted.count < SYMBOLS_WANTED_MAX)
+		error_free(vector_push(&search->wanted, *id));
+}
+
+int symbols_search_server(struct symbols_search *search, const struct symbols_build_id *id,
+			  char **ret_path)
+{
+	const struct symbols_wanted wanted = {
+		.place = SYMBOLS_PLACE_SERVER, .id = id, .is_dwz = id == &search->alternate_id};
+
+	if (!search->fetches || id->count < 2)
+		return -1;
+	for (size_t i = 0; i < search->fetches->count; i++) {
+		const struct symbols_fetch *fetch = &search->fetches->items[i];
+
+		if (symbols_build_id_equal(&fetch->id, id))
+			return fetch->path ? try(search, strdup(fetch->path), &wanted, ret_path)
+					   : -1;
+	}
+	want(search, id);
+	return -1;
+}
+
 /* Of the place its maker gave it. */
 static int search_absolute(struct symbols_search *search, const struct symbols_wanted *wanted,
 			   char **ret_path)
@@ -307,21 +346,26 @@ static int search_absolute(struct symbols_search *search, const struct symbols_w
 	return fd >= 0 ? fd : try(search, strdup(search->alternate), wanted, ret_path);
 }
 
-int symbols_search_alternate(struct symbols_search *search, const char *path, char **ret_path)
+static int search_beside(struct symbols_search *search, const char *path,
+			 const struct symbols_wanted *wanted, char **ret_path)
 {
-	const struct symbols_wanted wanted = {.place = SYMBOLS_PLACE_DWZ,
-					      .id = &search->alternate_id};
-	int fd = search_id(search, SYMBOLS_PLACE_DWZ, &search->alternate_id, ret_path);
-
-	if (fd >= 0 || !search->alternate)
-		return fd;
-	if (search->alternate[0] == '/')
-		return search_absolute(search, &wanted, ret_path);
-
 	CLEANUP_FREE char *real = realpath(path, NULL);
 	CLEANUP_FREE char *directory = directory_of(real ? real : path);
 
 	if (!directory)
 		return -1;
-	return try(search, format("%s%s", directory, search->alternate), &wanted, ret_path);
+	return try(search, format("%s%s", directory, search->alternate), wanted, ret_path);
+}
+
+int symbols_search_alternate(struct symbols_search *search, const char *path, char **ret_path)
+{
+	const struct symbols_wanted wanted = {
+		.place = SYMBOLS_PLACE_DWZ, .id = &search->alternate_id, .is_dwz = true};
+	int fd = search_id(search, SYMBOLS_PLACE_DWZ, &search->alternate_id, ret_path);
+
+	if (fd >= 0 || !search->alternate)
+		return fd;
+	fd = search->alternate[0] == '/' ? search_absolute(search, &wanted, ret_path)
+					 : search_beside(search, path, &wanted, ret_path);
+	return fd >= 0 ? fd : symbols_search_server(search, &search->alternate_id, ret_path);
 }

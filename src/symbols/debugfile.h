@@ -15,10 +15,27 @@
 #include "symbols/candidate.h"
 #include "symbols/trace.h"
 
+/* What was asked of debuginfod servers. */
+struct symbols_fetch {
+	struct symbols_build_id id;
+	bool is_known;
+	const char *path; /* NULL = they have none, or: */
+	const char *why;  /* there is no answer */
+};
+
+typedef VECTOR(struct symbols_fetch) symbols_fetch_list;
+
+/* Of what a module wants servers to be asked for: itself and its dwz file, in practice. */
+#define SYMBOLS_WANTED_MAX 8u
+
+typedef VECTOR(struct symbols_build_id) symbols_id_list;
+
 struct symbols_search {
 	const char *sysroot; /* "" = none */
 	VECTOR(char *) directories;
-	struct symbols_build_id build_id; /* of the file whose information is looked for */
+	const symbols_fetch_list *fetches; /* NULL = no servers are asked */
+	symbols_id_list wanted;            /* of fetches that were not made yet */
+	struct symbols_build_id build_id;  /* of the file whose information is looked for */
 	/* What the file found says of its dwz file. */
 	char *alternate;
 	struct symbols_build_id alternate_id;
@@ -29,7 +46,8 @@ struct symbols_search {
 };
 
 struct error *symbols_search_init(struct symbols_search *search,
-				  const struct symbols_options *options) ERROR_MUST_CHECK;
+				  const struct symbols_options *options,
+				  const symbols_fetch_list *fetches) ERROR_MUST_CHECK;
 
 void symbols_search_free(struct symbols_search *search);
 
@@ -52,7 +70,12 @@ int symbols_search_build_id(struct symbols_search *search, char **ret_path);
  * file's own. */
 int symbols_search_name(struct symbols_search *search, const char *path, const char *link,
 			uint32_t crc, char **ret_path);
-/* Where neither found one: a file that was right, but has no debug information. */
+/* One that a server had; if nobody asked, it is wanted. */
+int symbols_search_server(struct symbols_search *search, const struct symbols_build_id *id,
+			  char **ret_path);
+/* What the trace calls it. */
+void symbols_search_server_path(struct strbuf *text, const struct symbols_build_id *id);
+/* Where none found one: a file that was right, but has no debug information. */
 int symbols_search_poor(struct symbols_search *search, char **ret_path);
 /* Note what an ELF file with debug information says of its dwz file. */
 void symbols_search_note_alternate(struct symbols_search *search, Elf *elf);

@@ -52,7 +52,8 @@ struct error *symbols_image_open(const struct symbols_image_request *request,
 	image->level = SYMBOLS_NONE;
 	elf_version(EV_CURRENT);
 
-	struct error *error = symbols_search_init(&image->search, request->options);
+	struct error *error =
+		symbols_search_init(&image->search, request->options, request->fetches);
 
 	if (!error)
 		error = fill(image, request);
@@ -80,6 +81,11 @@ void symbols_image_close(struct symbols_image *image)
 	free(image->debug_file);
 	free(image->path);
 	free(image);
+}
+
+const symbols_id_list *symbols_image_wanted(const struct symbols_image *image)
+{
+	return &image->search.wanted;
 }
 
 struct symbols_verdict symbols_image_verdict(const struct symbols_image *image)

@@ -18,6 +18,7 @@ typedef VECTOR(struct symbols_frame) symbols_frame_list;
 
 struct symbols_image_request {
 	const struct symbols_options *options;
+	const symbols_fetch_list *fetches; /* that were made so far */
 	const char *path;
 	const char *file; /* where it can be read for now; NULL = nowhere but there */
 	struct symbols_build_id build_id; /* none = any file will do */
@@ -32,6 +33,8 @@ void symbols_image_close(struct symbols_image *image);
 struct symbols_verdict symbols_image_verdict(const struct symbols_image *image);
 /* All that was looked at so far. */
 const struct symbols_trace *symbols_image_trace(const struct symbols_image *image);
+/* What servers could be asked for. */
+const symbols_id_list *symbols_image_wanted(const struct symbols_image *image);
 /* pc: where the instruction is, not a return address. Appends to frames. */
 struct error *symbols_image_frames(struct symbols_image *image, uint64_t pc,
 				   symbols_frame_list *frames) ERROR_MUST_CHECK;

@@ -187,6 +187,8 @@ static struct error *open_debug_file(struct symbols_image *image,
 	int fd = symbols_search_build_id(&image->search, &path);
 
 	if (fd < 0)
+		fd = symbols_search_server(&image->search, &image->search.build_id, &path);
+	if (fd < 0)
 		fd = symbols_search_poor(&image->search, &path);
 	if (fd < 0)
 		return NULL;

@@ -25,8 +25,8 @@ void symbols_image_because(struct symbols_image *image, const char *format, ...)
 }
 
 /* libdwfl's callback: the file with the debug information of a module that has none or,
- * when its link is the one noted for that, the file dwz made. libdwfl's own would ask
- * debuginfod servers. */
+ * when its link is the one noted for that, the file dwz made. libdwfl's own would wait
+ * for debuginfod servers here. */
 int symbols_image_find_debuginfo(Dwfl_Module *module, void **user, const char *module_name,
 				 Dwarf_Addr base, const char *file_name, const char *link,
 				 GElf_Word crc, char **ret_path)
@@ -47,6 +47,8 @@ int symbols_image_find_debuginfo(Dwfl_Module *module, void **user, const char *m
 	fd = symbols_search_build_id(&image->search, ret_path);
 	if (fd < 0 && file_name)
 		fd = symbols_search_name(&image->search, file_name, link, crc, ret_path);
+	if (fd < 0)
+		fd = symbols_search_server(&image->search, &image->search.build_id, ret_path);
 	if (fd < 0)
 		fd = symbols_search_poor(&image->search, ret_path);
 	if (fd < 0)

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/vector.h"
 #include "symbols/cachefile.h"
+#include "symbols/debugfile.h"
 #include "symbols/image.h"
 
 struct symbols_address {
@@ -39,8 +40,9 @@ struct symbols_module {
 	char *failure;                /* how the first did */
 	struct symbols_verdict verdict;
 	VECTOR(struct symbols_try) tries;
-	bool has_all_tries; /* the reader came to its end */
-	bool is_cut;        /* there were more */
+	symbols_id_list wanted; /* of debug files that no directory has */
+	bool has_all_tries;     /* the reader came to its end */
+	bool is_cut;            /* there were more */
 };
 
 struct symbols_reader;
@@ -66,6 +68,7 @@ struct symbols {
 	struct map_index string_index;
 	struct symbols_round round;
 	struct symbols_cache cache;
+	symbols_fetch_list fetches;
 	struct symbols_counts counts;
 };
 

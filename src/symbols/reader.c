@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "symbols/child.h"
 #include "symbols/internal.h"
 #include "symbols/wire.h"
 
@@ -23,50 +24,13 @@ static void leave(void) { _exit(SYMBOLS_READER_NO_MEMORY); }
 static void limit(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-	const struct rlimit no_core = {0, 0};
 
-	setrlimit(RLIMIT_CORE, &no_core);
 	if (pages > 0 && page > 0 && !IS_SANITIZED) {
 		rlim_t half = (rlim_t)pages / 2 * (rlim_t)page;
 		const struct rlimit data = {half, half};
 
 		setrlimit(RLIMIT_DATA, &data);
 	}
-	/* Rather this process than the one being recorded. */
-	CLEANUP_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0 && write(fd, "1000", 4) < 0)
-		log_debug("oom_score_adj: %s", strerror(errno));
-}
-
-/* None of the parent's descriptors: it may wait for one to be closed by everybody. */
-static void isolate(int fd)
-{
-	int null = open("/dev/null", O_RDWR);
-	bool quiet = !log_enabled(LOG_DOMAIN, LOG_DEBUG) && !IS_SANITIZED;
-
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    (quiet && dup2(null, STDERR_FILENO) < 0))
-		_exit(1);
-	/* Past the standard three the pipe alone, at 3. */
-	if (fd != 3 && dup2(fd, 3) < 0)
-		_exit(1);
-	close_range(4, ~0u, 0);
-}
-
-static void reset_signals(void)
-{
-	struct sigaction action = {.sa_handler = SIG_DFL};
-	sigset_t none;
-
-	for (int number = 1; number < NSIG; number++)
-		sigaction(number, &action, NULL);
-	/* From the keyboard: what to do about those is the parent's to say. */
-	action.sa_handler = SIG_IGN;
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGQUIT, &action, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static struct error *read_addresses(const struct symbols_module *module,
@@ -93,6 +57,7 @@ static struct error *read_module(const struct symbols_module *module, struct sym
 {
 	const struct symbols_image_request request = {
 		.options = &module->owner->options,
+		.fetches = &module->owner->fetches,
 		.path = module->path,
 		.file = module->file,
 		.build_id = module->build_id,
@@ -115,6 +80,8 @@ static struct error *read_module(const struct symbols_module *module, struct sym
 		error = read_addresses(module, image, wire);
 	if (!error)
 		error = symbols_wire_tries(wire, trace, told);
+	for (size_t i = 0; i < symbols_image_wanted(image)->count && !error; i++)
+		error = symbols_wire_wanted(wire, &symbols_image_wanted(image)->items[i]);
 	if (!error)
 		error = symbols_wire_end(wire);
 	symbols_image_close(image);
@@ -126,8 +93,9 @@ _Noreturn void symbols_reader_run(const struct symbols_round *round, int fd)
 	struct symbols_wire wire = {.fd = 3, .buffer = STRBUF_EMPTY};
 	uint32_t place;
 
-	reset_signals();
-	isolate(fd);
+	symbols_child_enter(fd);
+	/* libdw would ask on its own. */
+	unsetenv("DEBUGINFOD_URLS");
 	limit();
 	if (atexit(leave) != 0)
 		_exit(1);

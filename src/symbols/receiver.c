@@ -99,6 +99,20 @@ static struct error *take_try(struct symbols_receiver *receiver, struct symbols_
 	return vector_push(&module->tries, tried);
 }
 
+static struct error *take_wanted(struct symbols_receiver *receiver, struct symbols_module *module,
+				 struct cursor *payload)
+{
+	struct symbols_build_id id = {.count = cursor_left(payload)};
+
+	if (id.count == 0 || id.count > sizeof(id.bytes) ||
+	    module->wanted.count >= SYMBOLS_WANTED_MAX) {
+		receiver->is_garbled = true;
+		return NULL;
+	}
+	cursor_copy(payload, id.bytes, id.count);
+	return vector_push(&module->wanted, id);
+}
+
 static struct error *take_string(struct symbols_receiver *receiver, struct cursor *payload)
 {
 	size_t length = cursor_left(payload);
@@ -151,6 +165,7 @@ static void start_module(struct symbols_receiver *receiver, struct cursor *paylo
 
 	receiver->module = place;
 	module->tries.count = 0;
+	module->wanted.count = 0;
 	module->has_all_tries = false;
 	module->is_cut = false;
 }
@@ -174,6 +189,8 @@ static struct error *take_record(struct symbols_receiver *receiver, uint8_t kind
 		return NULL;
 	case SYMBOLS_WIRE_TRY:
 		return take_try(receiver, module, &payload);
+	case SYMBOLS_WIRE_WANTED:
+		return take_wanted(receiver, module, &payload);
 	case SYMBOLS_WIRE_CUT:
 		module->is_cut = true;
 		return NULL;

@@ -4,10 +4,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "symbols/child.h"
 #include "symbols/receiver.h"
 
 #define STALL_MS    60000u
@@ -35,27 +35,13 @@ static int64_t now_ms(void)
 
 static struct error *reader_start(struct symbols_round *round, struct symbols_reader *reader)
 {
-	pid_t parent = getpid();
-	int fds[2];
+	int fd;
 
-	if (pipe2(fds, O_CLOEXEC) != 0)
-		return error_create_system(errno, NULL, "cannot make a pipe");
-	reader->pid = fork();
-	if (reader->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(1);
-		symbols_reader_run(round, fds[1]);
-	}
-	int saved = errno;
-
-	close(fds[1]);
-	if (reader->pid < 0) {
-		close(fds[0]);
-		return error_create_system(saved, NULL, "cannot start a process to read symbols");
-	}
-	fcntl(fds[0], F_SETPIPE_SZ, PIPE_BYTES);
-	reader->fd = fds[0];
+	TRY(symbols_child_start("read symbols", &reader->pid, &fd));
+	if (reader->pid == 0)
+		symbols_reader_run(round, fd);
+	fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
+	reader->fd = fd;
 	return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "symbols/cache.h"
+#include "symbols/fetch.h"
 
 #define LOG_DOMAIN "symbols"
 #include "base/log.h"
@@ -24,6 +25,7 @@ static void free_options(struct symbols_options *options)
 		free((char *)options->debug_directories[i]);
 	free((void *)options->debug_directories);
 	free((char *)options->sysroot);
+	free((char *)options->servers);
 }
 
 static void strip_slashes(char *path)
@@ -44,7 +46,8 @@ static struct error *copy_options(const struct symbols_options *from, struct sym
 	to->sysroot = from->sysroot ? strdup(from->sysroot) : NULL;
 	if (to->sysroot)
 		strip_slashes((char *)to->sysroot);
-	if (!copy || (from->sysroot && !to->sysroot))
+	to->servers = from->servers ? strdup(from->servers) : NULL;
+	if (!copy || (from->sysroot && !to->sysroot) || (from->servers && !to->servers))
 		return error_no_memory();
 	for (size_t i = 0; i < from->debug_directory_count; i++) {
 		copy[i] = strdup(from->debug_directories[i]);
@@ -80,6 +83,7 @@ static void free_module(struct symbols_module *module)
 	vector_free(&module->addresses);
 	vector_free(&module->frames);
 	vector_free(&module->tries);
+	vector_free(&module->wanted);
 	symbols_cached_free(&module->cached);
 	free(module->failure);
 	free(module->file);
@@ -93,6 +97,7 @@ void symbols_free(struct symbols *symbols)
 		return;
 	symbols_round_stop(&symbols->round);
 	vector_free(&symbols->round.modules);
+	vector_free(&symbols->fetches);
 	for (size_t i = 0; i < symbols->modules.count; i++)
 		free_module(symbols->modules.items[i]);
 	for (size_t i = 0; i < symbols->strings.count; i++)
@@ -296,6 +301,10 @@ struct error *symbols_resolve(struct symbols *symbols)
 		TRY(symbols_start(symbols));
 	while (symbols->round.readers) {
 		TRY(symbols_round_finish(&symbols->round));
+		TRY(start_round(symbols));
+		if (symbols->round.readers)
+			continue;
+		TRY(symbols_fetch(symbols));
 		TRY(start_round(symbols));
 	}
 	save(symbols);

@@ -9,8 +9,8 @@
  *
  * Files are not trusted: they are read in child processes, limited in memory and in time,
  * and one that crashes or stalls its reader ends as a module with fewer symbols and the
- * reason. A file whose build-id is not the recorded one is not used. Nothing is fetched
- * from the network. What former runs found is taken from a cache, if the caller wants.
+ * reason. A file whose build-id is not the recorded one is not used. Servers are asked where
+ * the caller names some. What former runs found is taken from a cache, if the caller wants.
  *
  * Owner: the symbolizer owns modules, frames and strings until symbols_free(); a frame
  * array moves when more is resolved, strings do not. Strings are bytes as they stand in
@@ -33,12 +33,34 @@ struct symbols_module;
 /* What the kernel puts behind the path of a mapped file that is gone from there. */
 #define SYMBOLS_DELETED " (deleted)"
 
+enum symbols_fetch_step {
+	SYMBOLS_FETCH_PROGRESS = 1,
+	SYMBOLS_FETCH_DONE,
+	SYMBOLS_FETCH_KEPT,   /* it was fetched before */
+	SYMBOLS_FETCH_ABSENT, /* no server has it */
+	SYMBOLS_FETCH_FAILED,
+};
+
+struct symbols_fetch_event {
+	enum symbols_fetch_step step;
+	const char *name; /* of the file it is for */
+	uint64_t done;    /* bytes; 0 = none yet */
+	uint64_t whole;   /* 0 = not known */
+	int64_t ms;       /* since it was asked for */
+	const char *why;  /* it failed */
+};
+
 struct symbols_options {
 	/* Roots of separate debug files, in order; /usr/lib/debug comes after them. */
 	const char *const *debug_directories;
 	size_t debug_directory_count;
 	/* Where the file system begins that modules were recorded in; NULL = here. */
 	const char *sysroot;
+	/* debuginfod servers to ask for what is nowhere else, as in DEBUGINFOD_URLS; NULL = none. */
+	const char *servers;
+	/* How that goes, a few times a second; NULL = nobody asks. */
+	void (*tell)(void *context, const struct symbols_fetch_event *event);
+	void *tell_context;
 	unsigned stall_ms; /* a reader that says nothing for so long is ended; 0 = a minute */
 	unsigned workers;  /* readers at once; 0 = by processors and work */
 	bool use_cache;    /* of former runs, on disk: see cache.h */
@@ -67,7 +89,8 @@ enum symbols_place {
 	SYMBOLS_PLACE_NAME,     /* its own name and .debug, where a link would lead */
 	SYMBOLS_PLACE_DWZ,      /* what dwz moved out of the debug information */
 	SYMBOLS_PLACE_SPLIT,    /* .dwo files */
-	SYMBOLS_PLACE_LAST = SYMBOLS_PLACE_SPLIT,
+	SYMBOLS_PLACE_SERVER,   /* what debuginfod servers have */
+	SYMBOLS_PLACE_LAST = SYMBOLS_PLACE_SERVER,
 };
 
 enum symbols_outcome {
@@ -153,7 +176,7 @@ const struct symbols_frame *symbols_frames(const struct symbols_module *module, 
 
 /* full, lines, symtab, none, pending */
 const char *symbols_level_name(enum symbols_level level);
-/* file, build-id, link, name, dwz, split */
+/* file, build-id, link, name, dwz, split, server */
 const char *symbols_place_name(enum symbols_place place);
 /* "not there", "of another build-id" */
 const char *symbols_outcome_text(enum symbols_outcome outcome);

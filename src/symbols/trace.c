@@ -8,9 +8,10 @@
 const char *symbols_place_name(enum symbols_place place)
 {
 	static const char *const names[] = {
-		[SYMBOLS_PLACE_FILE] = "file", [SYMBOLS_PLACE_BUILD_ID] = "build-id",
-		[SYMBOLS_PLACE_LINK] = "link", [SYMBOLS_PLACE_NAME] = "name",
-		[SYMBOLS_PLACE_DWZ] = "dwz",   [SYMBOLS_PLACE_SPLIT] = "split",
+		[SYMBOLS_PLACE_FILE] = "file",     [SYMBOLS_PLACE_BUILD_ID] = "build-id",
+		[SYMBOLS_PLACE_LINK] = "link",     [SYMBOLS_PLACE_NAME] = "name",
+		[SYMBOLS_PLACE_DWZ] = "dwz",       [SYMBOLS_PLACE_SPLIT] = "split",
+		[SYMBOLS_PLACE_SERVER] = "server",
 	};
 
 	return names[place];

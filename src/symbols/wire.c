@@ -145,6 +145,13 @@ struct error *symbols_wire_frames(struct symbols_wire *wire, uint32_t place,
 	return wire->buffer.length >= FLUSH_BYTES ? symbols_wire_flush(wire) : NULL;
 }
 
+struct error *symbols_wire_wanted(struct symbols_wire *wire, const struct symbols_build_id *id)
+{
+	put_head(wire, SYMBOLS_WIRE_WANTED, id->count);
+	strbuf_append_bytes(&wire->buffer, id->bytes, id->count);
+	return symbols_wire_flush(wire);
+}
+
 struct error *symbols_wire_end(struct symbols_wire *wire)
 {
 	put_head(wire, SYMBOLS_WIRE_END, 0);

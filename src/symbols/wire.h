@@ -10,6 +10,7 @@
 
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "symbols/candidate.h"
 #include "symbols/trace.h"
 
 enum symbols_wire_kind {
@@ -20,6 +21,7 @@ enum symbols_wire_kind {
 	SYMBOLS_WIRE_TRY,        /* u8 place, outcome, exists, u32 path, detail, u64 device, inode,
 				    size, mtime; after the verdict, in order */
 	SYMBOLS_WIRE_CUT,        /* there are more tries, or a path that could not be kept */
+	SYMBOLS_WIRE_WANTED,     /* bytes of a build-id whose debug file was not found */
 	SYMBOLS_WIRE_END,        /* of the module */
 };
 
@@ -47,6 +49,8 @@ struct error *symbols_wire_tries(struct symbols_wire *wire, const struct symbols
 struct error *symbols_wire_frames(struct symbols_wire *wire, uint32_t place,
 				  const struct symbols_frame *frames,
 				  size_t count) ERROR_MUST_CHECK;
+struct error *symbols_wire_wanted(struct symbols_wire *wire,
+				  const struct symbols_build_id *id) ERROR_MUST_CHECK;
 struct error *symbols_wire_end(struct symbols_wire *wire) ERROR_MUST_CHECK;
 
 #endif

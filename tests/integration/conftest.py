@@ -18,6 +18,9 @@ BUILD = pathlib.Path(os.environ.pop("MALLOGRAPH_BUILD", ROOT / "build")).resolve
 CACHE = tempfile.TemporaryDirectory(prefix="mallograph-cache-")
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 
+# Tests ask no servers but their own.
+os.environ.pop("DEBUGINFOD_URLS", None)
+
 
 @pytest.fixture(scope="session")
 def root():

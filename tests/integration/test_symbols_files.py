@@ -1,8 +1,6 @@
 """Where debug information comes from, and what is refused."""
 
-import os
 import shutil
-import socket
 
 import pytest
 
@@ -515,21 +513,6 @@ def test_no_functions_at_all(tmp_path):
     verdict, answers = symbolize(tmp_path / "d.so", [symbols_of(tmp_path / "d.so", "datum")[0]])
     assert verdict["level"] == "none" and "no functions" in verdict["reason"]
     assert answers == [[]]
-
-
-def test_debuginfod_is_not_asked(program):
-    p = program()
-    run("strip", p.path)
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        verdict, _ = symbolize(p.path, [0x1000], build_id(p.path), [p.root],
-                               env={**os.environ, "DEBUGINFOD_URLS": url})
-        assert verdict["level"] == "symtab"
-        server.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            server.accept()
 
 
 def test_a_program_of_another_class_and_order(tmp_path):

@@ -317,6 +317,9 @@ enum nonsense {
 	TRY_OF_NO_OUTCOME,
 	SHORT_TRY,
 	TRIES_WITHOUT_END,
+	WANTS_WITHOUT_END,
+	WANTS_NOTHING,
+	WANTS_TOO_LONG,
 	END_OF_NOTHING,
 	END_WITHOUT_VERDICT,
 	NO_SUCH_KIND,
@@ -371,6 +374,19 @@ static void put_nonsense(struct fixture *f, enum nonsense nonsense)
 		for (size_t i = 0; i <= SYMBOLS_TRACE_MAX; i++)
 			put_try(f, 1, 1, 1);
 		break;
+	case WANTS_WITHOUT_END:
+		for (size_t i = 0; i <= SYMBOLS_WANTED_MAX; i++)
+			put_record(f, SYMBOLS_WIRE_WANTED, "12345678", 8);
+		break;
+	case WANTS_NOTHING:
+		put_record(f, SYMBOLS_WIRE_WANTED, NULL, 0);
+		break;
+	case WANTS_TOO_LONG: {
+		static const char bytes[SYMBOLS_BUILD_ID_MAX + 1];
+
+		put_record(f, SYMBOLS_WIRE_WANTED, bytes, sizeof(bytes));
+		break;
+	}
 	case END_OF_NOTHING:
 	case END_WITHOUT_VERDICT:
 		put_record(f, SYMBOLS_WIRE_END, NULL, 0);
