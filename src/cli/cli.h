@@ -33,6 +33,7 @@ int cli_hist(char **argv);
 int cli_info(char **argv);
 int cli_doctor(char **argv);
 int cli_query(char **argv);
+int cli_symbolize(char **argv);
 int cli_env(char **argv);
 int cli_recover(char **argv);
 

@@ -41,7 +41,7 @@ static const struct cli_option options_table[] = {
 	 "sites are not named after functions that match, as\nafter malloc (a shell pattern; "
 	 "again for more)"},
 	{OPTION_BLOCKS, "blocks", "all", "list every block still live, however many"},
-	{OPTION_NO_SYMBOLS, "no-symbols", NULL, "leave out names and lines"},
+	{OPTION_NO_SYMBOLS, "no-symbols", NULL, "leave names and lines to mallograph symbolize"},
 	CLI_SYMBOL_OPTIONS,
 	{CLI_OPTION_COLOR, "color", "WHEN",
 	 "colours in the summary: auto (the default), always\nor never"},

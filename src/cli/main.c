@@ -12,6 +12,7 @@ const struct cli_command cli_commands[] = {
 	{"blocks", cli_blocks, "list every block that was still live"},
 	{"hist", cli_hist, "show how sizes are distributed"},
 	{"info", cli_info, "show what a profile is, and how complete"},
+	{"symbolize", cli_symbolize, "look up the names and lines a profile lacks"},
 	{"doctor", cli_doctor, "show where symbols were looked for, and what to install"},
 	{"query", cli_query, "ask a profile a question in SQL"},
 	{"recover", cli_recover, "save recordings whose collector was killed"},
@@ -27,7 +28,6 @@ const struct cli_command cli_commands[] = {
 	{"export", NULL, NULL},
 	{"flame", NULL, NULL},
 	{"html", NULL, NULL},
-	{"symbolize", NULL, NULL},
 	{NULL, NULL, NULL},
 };
 

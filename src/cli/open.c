@@ -34,6 +34,14 @@ bool cli_profile_is(const char *path)
 	return kind != NOTHING;
 }
 
+bool cli_ledger_is(const char *path)
+{
+	enum kind kind = NOTHING;
+
+	error_free(kind_of(path, &kind));
+	return kind == LEDGER;
+}
+
 /* The temporary file is there until it is open, or an interruption waits until it is gone. */
 static struct error *open_temporarily(struct ledger_reader *ledger,
 				      const struct collect_finish_options *options,

@@ -68,6 +68,8 @@ struct error *cli_style_set(const char *when, FILE *out, struct report_style *re
 
 /* Whether a path's file is a profile or a ledger. */
 bool cli_profile_is(const char *path);
+/* Whether it is a ledger. */
+bool cli_ledger_is(const char *path);
 /* A profile: path is one, or a ledger that becomes one for the time being, with these options. */
 struct error *cli_profile_open(const char *path, const struct collect_finish_options *options,
 			       struct store_reader **ret) ERROR_MUST_CHECK;

@@ -4,10 +4,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "collect/finish_internal.h"
 
 #define LOG_DOMAIN "collect"
 #include "base/log.h"
+
+/* That sites can be titled anew in the same way. */
+static struct error *put_alloc_fns(struct finishing *finishing)
+{
+	const struct collect_finish_options *options = finishing->options;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	for (size_t i = 0; i < options->alloc_fn_count; i++)
+		strbuf_printf(&text, "%s%s", i > 0 ? "\n" : "", options->alloc_fns[i]);
+	TRY(strbuf_result(&text));
+	return text.length ? store_put_meta_text(finishing->writer, "alloc_fn", text.text) : NULL;
+}
 
 static struct error *put_meta(struct finishing *finishing)
 {
@@ -17,6 +30,7 @@ static struct error *put_meta(struct finishing *finishing)
 	gethostname(host, sizeof(host) - 1);
 	TRY(store_put_meta_text(finishing->writer, "tool", "mallograph " MALLOGRAPH_VERSION));
 	TRY(store_put_meta_text(finishing->writer, "host", host));
+	TRY(put_alloc_fns(finishing));
 	return store_put_meta_number(finishing->writer, "start_unix_ns", session->start_unix_ns);
 }
 

@@ -7,14 +7,12 @@
 #include "symbols/title.h"
 #include "symbols/symbols.h"
 
-#define NO_NAME UINT32_MAX
-
 /* Where frames are, whatever is above or below them. */
 struct loc {
 	uint32_t module; /* place in stacks; 0 = none */
 	uint32_t flags;
 	uint64_t offset;
-	uint32_t named;  /* inline depth of its first frame that is no wrapper; NO_NAME */
+	uint32_t named;  /* of symbols_title_line() */
 	bool is_runtime; /* of the C or C++ library */
 };
 
@@ -230,7 +228,7 @@ static struct error *put_lines(struct finish_placing *placing, size_t at)
 	const struct symbols_frame *frames = NULL;
 	size_t count = 0;
 
-	loc->named = NO_NAME;
+	loc->named = SYMBOLS_TITLE_NONE;
 	if (placing->modules[loc->module])
 		frames = symbols_frames(placing->modules[loc->module], loc->offset,
 					loc->flags & STORE_LOC_EXACT, &count);
@@ -248,11 +246,8 @@ static struct error *put_lines(struct finish_placing *placing, size_t at)
 		TRY(intern(placing, frame->function, &row.function));
 		TRY(intern(placing, frame->file, &row.file));
 		TRY(store_put(placing->finishing->writer, &row));
-		if (loc->named == NO_NAME &&
-		    !(frame->function &&
-		      symbols_title_is_wrapper(frame->function, options->alloc_fns,
-					       options->alloc_fn_count)))
-			loc->named = (uint32_t)i;
+		symbols_title_line(&loc->named, (uint32_t)i, frame->function, options->alloc_fns,
+				   options->alloc_fn_count);
 	}
 	return NULL;
 }
@@ -286,28 +281,18 @@ static void find_title(const struct finish_placing *placing, uint32_t innermost,
 		       struct store_site *site)
 {
 	const struct ledger_frame *frames = placing->finishing->stacks.frames.items;
-	uint32_t library = 0, first = 0;
+	struct symbols_title title = {0};
 
-	site->title_depth = STORE_UNKNOWN;
 	for (uint32_t frame = innermost; frame; frame = frames[frame].parent) {
 		uint32_t at = placing->frame_locs.items[frame];
 		const struct loc *loc = &placing->locs.items[at];
 
-		if (at == 0)
-			continue;
-		first = first ? first : at;
-		if (loc->named == NO_NAME)
-			continue;
-		library = library ? library : at;
-		if (!loc->is_runtime) {
-			site->title = at;
-			site->title_depth = loc->named;
-			return;
-		}
+		if (at && !symbols_title_place(&title, at, loc->named, loc->is_runtime))
+			break;
 	}
-	site->title = library ? library : first;
-	if (site->title)
-		site->title_depth = library ? placing->locs.items[library].named : 0;
+	symbols_title_end(&title);
+	site->title = title.place;
+	site->title_depth = title.place ? title.depth : STORE_UNKNOWN;
 }
 
 static uint64_t live(uint64_t in, uint64_t out) { return (int64_t)(in - out) < 0 ? 0 : in - out; }

@@ -307,12 +307,22 @@ static void put_lacking(const struct summary *summary, const struct analyze_lack
 	strbuf_append_char(summary->out, '\n');
 }
 
-static void put_doctor(const struct summary *summary)
+static bool is_pending(const struct summary *summary, const struct analyze_lack *lacks,
+		       size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (summary->model->modules[lacks[i].module].symbols == ANALYZE_SYMBOLS_PENDING)
+			return true;
+	return false;
+}
+
+static void put_next_step(const struct summary *summary, bool pending)
 {
 	const char *path = summary->options->path;
 
 	strbuf_fill(summary->out, ' ', INDENT);
-	strbuf_append(summary->out, "what to install:  mallograph doctor");
+	strbuf_append(summary->out, pending ? "to look for them:  mallograph symbolize"
+					    : "what to install:  mallograph doctor");
 	if (!summary->options->is_newest_here) {
 		strbuf_append_char(summary->out, ' ');
 		report_put_quoted(summary->out, path, strlen(path));
@@ -336,7 +346,7 @@ static struct error *put_symbols(const struct summary *summary)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		put_lacking(summary, lacks, count, &kinds[i], &first);
 	if (!first && summary->options->path)
-		put_doctor(summary);
+		put_next_step(summary, is_pending(summary, lacks, count));
 	return NULL;
 }
 

@@ -351,6 +351,28 @@ struct store_text store_query_text(const struct store_query *query, unsigned int
 bool store_query_is_number(const struct store_query *query, unsigned int column);
 struct error *store_query_close(struct store_query *query) ERROR_MUST_CHECK;
 
+/* --- from one profile into another ------------------------------------------------- */
+
+/* Owner: the caller, who ends it before the reader and the writer. */
+struct store_copy;
+
+struct error *store_copy_begin(struct store_reader *reader, struct store_writer *writer,
+			       struct store_copy **ret) ERROR_MUST_CHECK;
+void store_copy_end(struct store_copy *copy);
+
+/* A look at a row of the reader's, which may be changed; its strings are the reader's. false
+ * = it is left out. */
+typedef bool store_change(void *context, void *row);
+
+/* All rows of a table but string, through change if that is not NULL. */
+struct error *store_copy_table(struct store_copy *copy, enum store_table table,
+			       store_change *change, void *context) ERROR_MUST_CHECK;
+/* All of it but that it is finished. */
+struct error *store_copy_meta(struct store_copy *copy) ERROR_MUST_CHECK;
+/* The writer's id for a string of the reader's. */
+struct error *store_copy_string(struct store_copy *copy, uint64_t id,
+				uint64_t *ret) ERROR_MUST_CHECK;
+
 /* --- strings ---------------------------------------------------------------------- */
 
 /* A byte that is no part of UTF-8, and a NUL, becomes \xNN (two lower-case digits); and the

@@ -27,6 +27,7 @@ struct column {
 	const char *name;
 	enum column_kind kind;
 	bool required;            /* NULL is damage */
+	bool is_string;           /* a reference to one */
 	uint16_t offset;          /* in the row's struct */
 	uint64_t most;            /* of a number or reference */
 	const char *const *words; /* of a word: [0] is not used, ends with NULL */

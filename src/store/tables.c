@@ -20,8 +20,13 @@ static const char *const symbols_words[] = {NULL,   "full",    "lines", "symtab"
 		.offset = offsetof(struct store_##table, member), .most = (most_), \
 		.words = (words_)                                                  \
 	}
-#define KEY(table, member)           COLUMN(table, member, COLUMN_REFERENCE, true, ANY_ID, NULL)
-#define REFERENCE(table, member)     COLUMN(table, member, COLUMN_REFERENCE, false, ANY_ID, NULL)
+#define KEY(table, member)       COLUMN(table, member, COLUMN_REFERENCE, true, ANY_ID, NULL)
+#define REFERENCE(table, member) COLUMN(table, member, COLUMN_REFERENCE, false, ANY_ID, NULL)
+#define STRING(table, member)                                                    \
+	{                                                                        \
+		.name = #member, .kind = COLUMN_REFERENCE, .is_string = true,    \
+		.offset = offsetof(struct store_##table, member), .most = ANY_ID \
+	}
 #define NUMBER(table, member)        COLUMN(table, member, COLUMN_NUMBER, false, ANY_NUMBER, NULL)
 #define LIMITED(table, member, most) COLUMN(table, member, COLUMN_NUMBER, true, most, NULL)
 #define ADDRESS(table, member)       COLUMN(table, member, COLUMN_ADDRESS, false, 0, NULL)
@@ -42,8 +47,8 @@ static const struct column process_columns[] = {
 	WORD(process, how, how_words),
 	NUMBER(process, pid),
 	NUMBER(process, ppid),
-	REFERENCE(process, exe),
-	REFERENCE(process, cwd),
+	STRING(process, exe),
+	STRING(process, cwd),
 	BLOB(process, argv),
 	NUMBER(process, start),
 	NUMBER(process, stop),
@@ -76,7 +81,7 @@ static const struct column api_columns[] = {
 };
 
 static const struct column thread_columns[] = {
-	KEY(thread, id),       KEY(thread, process),   REFERENCE(thread, name),
+	KEY(thread, id),       KEY(thread, process),   STRING(thread, name),
 	NUMBER(thread, tid),   NUMBER(thread, merged), NUMBER(thread, allocs),
 	NUMBER(thread, frees), NUMBER(thread, bytes),
 };
@@ -91,12 +96,12 @@ static const struct column loss_columns[] = {
 static const struct column module_columns[] = {
 	KEY(module, id),
 	WORD(module, kind, kind_words),
-	REFERENCE(module, path),
+	STRING(module, path),
 	TEXT(module, build_id),
 	TEXT(module, arch),
 	WORD(module, symbols, symbols_words),
-	REFERENCE(module, debug_file),
-	REFERENCE(module, reason),
+	STRING(module, debug_file),
+	STRING(module, reason),
 };
 
 static const struct column mapping_columns[] = {
@@ -113,12 +118,9 @@ static const struct column loc_columns[] = {
 };
 
 static const struct column line_columns[] = {
-	KEY(line, loc),
-	LIMITED(line, depth, MAX_DEPTH),
-	REFERENCE(line, function),
-	REFERENCE(line, file),
-	NUMBER(line, line),
-	NUMBER(line, col),
+	KEY(line, loc),         LIMITED(line, depth, MAX_DEPTH),
+	STRING(line, function), STRING(line, file),
+	NUMBER(line, line),     NUMBER(line, col),
 };
 
 static const struct column stack_columns[] = {

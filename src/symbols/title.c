@@ -203,6 +203,33 @@ bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
 	return is_wrapper_name(name);
 }
 
+void symbols_title_line(uint32_t *depth, uint32_t at, const char *function,
+			const char *const *patterns, size_t pattern_count)
+{
+	if (*depth == SYMBOLS_TITLE_NONE &&
+	    !(function && symbols_title_is_wrapper(function, patterns, pattern_count)))
+		*depth = at;
+}
+
+bool symbols_title_place(struct symbols_title *title, uint32_t place, uint32_t depth,
+			 bool is_runtime)
+{
+	if (title->first == 0)
+		title->first = place;
+	if (depth == SYMBOLS_TITLE_NONE || (title->is_library && is_runtime))
+		return true;
+	title->place = place;
+	title->depth = depth;
+	title->is_library = is_runtime;
+	return is_runtime;
+}
+
+void symbols_title_end(struct symbols_title *title)
+{
+	if (title->place == 0)
+		title->place = title->first;
+}
+
 bool symbols_title_is_runtime(const char *path)
 {
 	static const char *const names[] = {

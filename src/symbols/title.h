@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/strbuf.h"
 
@@ -18,6 +19,29 @@
  * parameters and template arguments. */
 bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
 			      size_t pattern_count);
+
+/* No line of a place, or no place of a stack. */
+#define SYMBOLS_TITLE_NONE UINT32_MAX
+
+/* A place's depth to be named after, from its lines in order, innermost first: start with
+ * SYMBOLS_TITLE_NONE; a place without lines has 0. function NULL = not known. */
+void symbols_title_line(uint32_t *depth, uint32_t at, const char *function,
+			const char *const *patterns, size_t pattern_count);
+
+/* A stack's title, from its places in order, innermost first. All zeros is the start; places
+ * have any id but 0. */
+struct symbols_title {
+	uint32_t place; /* 0 = there is none yet */
+	uint32_t depth;
+	uint32_t first;
+	bool is_library; /* place is one of the C or C++ library */
+};
+
+/* false = it is found: further out there is nothing to look for. depth: of symbols_title_line(). */
+bool symbols_title_place(struct symbols_title *title, uint32_t place, uint32_t depth,
+			 bool is_runtime);
+/* After the last: what there is, if only a wrapper. place 0 = an empty stack. */
+void symbols_title_end(struct symbols_title *title);
 
 /* Into an empty buffer: the qualified name alone, without parameters, template arguments
  * and what it returns: "std::vector::push_back". */

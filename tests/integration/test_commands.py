@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-BUILT = ["run", "report", "blocks", "hist", "info", "doctor", "query", "env", "recover"]
-RESERVED = ("attach detach save top leaks diff check merge export flame html symbolize"
+BUILT = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query", "env", "recover"]
+RESERVED = ("attach detach save top leaks diff check merge export flame html"
             ).split()
 
 

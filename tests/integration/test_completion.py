@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["run", "report", "blocks", "hist", "info", "doctor", "query", "recover", "env"]
+COMMANDS = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query", "recover", "env"]
 
 
 @pytest.fixture

@@ -168,12 +168,59 @@ static void test_runtime(void **state)
 	assert_false(symbols_title_is_runtime(""));
 }
 
+static void test_lines_of_a_place(void **state)
+{
+	static const char *const patterns[] = {"mine"};
+	uint32_t depth = SYMBOLS_TITLE_NONE;
+
+	(void)state;
+	symbols_title_line(&depth, 0, "malloc", NULL, 0);
+	symbols_title_line(&depth, 1, "mine", patterns, 1);
+	assert_int_equal(depth, SYMBOLS_TITLE_NONE);
+	symbols_title_line(&depth, 2, NULL, NULL, 0);
+	symbols_title_line(&depth, 3, "caller", NULL, 0);
+	assert_int_equal(depth, 2);
+}
+
+struct place {
+	uint32_t depth;
+	bool is_runtime;
+};
+
+static void check_title(const struct place *places, size_t count, uint32_t place, uint32_t depth)
+{
+	struct symbols_title title = {0};
+
+	for (size_t i = 0; i < count; i++)
+		if (!symbols_title_place(&title, (uint32_t)i + 1, places[i].depth,
+					 places[i].is_runtime))
+			break;
+	symbols_title_end(&title);
+	assert_int_equal(title.place, place);
+	assert_int_equal(title.depth, depth);
+}
+
+static void test_places_of_a_stack(void **state)
+{
+	static const struct place places[] = {
+		{SYMBOLS_TITLE_NONE, false}, {1, true}, {2, true}, {3, false}, {4, false}};
+
+	(void)state;
+	check_title(places, 0, 0, 0);
+	check_title(places, 1, 1, 0); /* wrappers alone: the innermost */
+	check_title(places, 2, 2, 1); /* nothing but the C library's */
+	check_title(places, 3, 2, 1);
+	check_title(places, 4, 4, 3);
+	check_title(places, 5, 4, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wrappers),    cmocka_unit_test(test_others),
-		cmocka_unit_test(test_plain_names), cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_odd_names),   cmocka_unit_test(test_runtime),
+		cmocka_unit_test(test_lines_of_a_place), cmocka_unit_test(test_places_of_a_stack),
+		cmocka_unit_test(test_wrappers),         cmocka_unit_test(test_others),
+		cmocka_unit_test(test_plain_names),      cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_odd_names),        cmocka_unit_test(test_runtime),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
