@@ -153,6 +153,7 @@ static struct error *take_verdict(struct symbols_module *module)
 	module->is_cut = false;
 	module->verdict = cached->verdict;
 	TRY(intern(symbols, &module->verdict.reason));
+	TRY(intern(symbols, &module->verdict.build_id));
 	return intern(symbols, &module->verdict.debug_file);
 }
 

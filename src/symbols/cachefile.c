@@ -109,7 +109,7 @@ bool symbols_cached_decode(struct symbols_cached *cached)
 	cached->text_bytes = cursor_u32(&input);
 
 	uint32_t level = cursor_u32(&input), reason = cursor_u32(&input);
-	uint32_t debug_file = cursor_u32(&input);
+	uint32_t debug_file = cursor_u32(&input), build_id = cursor_u32(&input);
 
 	cached->tries = section(&input, cached->try_count, SYMBOLS_CACHE_TRY_BYTES);
 	cached->strings = section(&input, cached->string_count, SYMBOLS_CACHE_STRING_BYTES);
@@ -120,12 +120,14 @@ bool symbols_cached_decode(struct symbols_cached *cached)
 	cached->text = section(&input, cached->text_bytes, 1);
 	if (input.failed || cursor_left(&input) > 0 || level < SYMBOLS_NONE ||
 	    level > SYMBOLS_FULL || !is_string(cached, reason) || !is_string(cached, debug_file) ||
-	    !strings_are_right(cached) || !tries_are_right(cached) || !addresses_are_right(cached))
+	    !is_string(cached, build_id) || !strings_are_right(cached) ||
+	    !tries_are_right(cached) || !addresses_are_right(cached))
 		return false;
 	cached->verdict = (struct symbols_verdict){
 		.level = level,
 		.reason = string_at(cached, reason),
 		.debug_file = string_at(cached, debug_file),
+		.build_id = string_at(cached, build_id),
 	};
 	return true;
 }

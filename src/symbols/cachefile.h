@@ -5,7 +5,7 @@
  *
  *	magic "MGLCACHE", u32 version, u32 0, u64 checksum of all that follows
  *	u32 counts: key, maker (bytes), tries, strings, addresses, frames, text (bytes)
- *	u32 level, u32 reason, u32 debug file (strings)
+ *	u32 level, u32 reason, u32 debug file, u32 build-id (strings)
  *	tries:     u8 place, outcome, exists, 0, u32 path, u32 detail (strings), u32 0,
  *	           u64 device, inode, size, i64 mtime
  *	strings:   u32 place in text, where it ends with a NUL

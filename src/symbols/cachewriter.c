@@ -109,10 +109,11 @@ struct error *symbols_cache_write_end(struct symbols_cache_writer *writer,
 				      const struct strbuf *key, const struct strbuf *maker,
 				      struct strbuf *ret)
 {
-	uint32_t reason, debug_file;
+	uint32_t reason, debug_file, build_id;
 
 	TRY(number_of(writer, verdict->reason, &reason));
 	TRY(number_of(writer, verdict->debug_file, &debug_file));
+	TRY(number_of(writer, verdict->build_id, &build_id));
 	strbuf_append(ret, SYMBOLS_CACHE_MAGIC);
 	put_u32(ret, SYMBOLS_CACHE_VERSION);
 	put_u32(ret, 0);
@@ -127,6 +128,7 @@ struct error *symbols_cache_write_end(struct symbols_cache_writer *writer,
 	put_u32(ret, verdict->level);
 	put_u32(ret, reason);
 	put_u32(ret, debug_file);
+	put_u32(ret, build_id);
 	append(ret, &writer->tries);
 	append(ret, &writer->strings);
 	append(ret, &writer->addresses);

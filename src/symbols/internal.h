@@ -4,8 +4,10 @@
  *
  * Owner: symbols_free() ends all of it. A round's readers are forked from this process, so
  * they have the modules and addresses at hand and are told nothing; each takes the next
- * module by the round's shared counter. A reader that dies costs the module it was at one
- * attempt: the next leaves debug information alone, a third is not made.
+ * piece of work by the round's shared counter: a module, or of one with many addresses a
+ * part of them, so that several readers share it and none holds all of its units at once.
+ * Readers that die of a module cost it one attempt: the next, by one reader, leaves debug
+ * information alone, a third is not made.
  */
 #ifndef MALLOGRAPH_SYMBOLS_INTERNAL_H
 #define MALLOGRAPH_SYMBOLS_INTERNAL_H
@@ -36,7 +38,9 @@ struct symbols_module {
 	bool is_read;                             /* by a reader, since it was added to */
 	symbols_frame_list frames;
 	struct symbols_cached cached; /* what the cache had of it */
-	unsigned failures;            /* readers that died of it */
+	uint32_t works_left;          /* of this round */
+	bool has_failed;              /* a reader died of it in this round */
+	unsigned failures;            /* rounds in which one did */
 	char *failure;                /* how the first did */
 	struct symbols_verdict verdict;
 	VECTOR(struct symbols_try) tries;
@@ -52,11 +56,19 @@ struct symbols_cache {
 	struct strbuf maker; /* what reads the files */
 };
 
+/* The addresses from first on. The first of a module also tells its verdict and tries. */
+struct symbols_work {
+	struct symbols_module *module;
+	uint32_t first;
+	uint32_t end;
+};
+
 struct symbols_round {
 	struct symbols *symbols;
 	VECTOR(struct symbols_module *) modules;
+	VECTOR(struct symbols_work) works;
 	_Atomic uint32_t *next;         /* shared with the readers */
-	unsigned progress;              /* modules finished, or failed at */
+	unsigned progress;              /* works finished, or failed at */
 	struct symbols_reader *readers; /* NULL = it is not started */
 	unsigned reader_count;
 };

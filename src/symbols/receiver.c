@@ -10,7 +10,7 @@ void symbols_receiver_init(struct symbols_receiver *receiver, struct symbols_rou
 	*receiver = (struct symbols_receiver){
 		.round = round,
 		.input = STRBUF_EMPTY,
-		.module = SYMBOLS_NO_MODULE,
+		.work = SYMBOLS_NO_WORK,
 	};
 }
 
@@ -27,13 +27,14 @@ static const char *string_at(const struct symbols_receiver *receiver, uint32_t n
 							       : NULL;
 }
 
-static struct error *take_frames(struct symbols_receiver *receiver, struct symbols_module *module,
+static struct error *take_frames(struct symbols_receiver *receiver, const struct symbols_work *work,
 				 struct cursor *payload)
 {
+	struct symbols_module *module = work->module;
 	uint32_t place = cursor_u32(payload);
 	size_t count = cursor_left(payload) / SYMBOLS_WIRE_FRAME;
 
-	if (payload->failed || place >= module->addresses.count ||
+	if (payload->failed || place < work->first || place >= work->end ||
 	    module->addresses.items[place].is_done ||
 	    count * SYMBOLS_WIRE_FRAME != cursor_left(payload) ||
 	    module->frames.count + count > UINT32_MAX) {
@@ -136,74 +137,98 @@ static struct error *explain_failure(struct symbols *symbols, struct symbols_mod
 	return symbols_intern(symbols, text.text, text.length, &module->verdict.reason);
 }
 
-struct error *symbols_receiver_finish_module(struct symbols_receiver *receiver)
+struct error *symbols_receiver_finish_module(struct symbols_receiver *receiver,
+					     struct symbols_module *module)
 {
-	struct symbols_module *module = receiver->round->modules.items[receiver->module];
-
 	for (size_t i = 0; i < module->addresses.count; i++)
 		module->addresses.items[i].is_done = true;
 	module->is_dirty = false;
 	module->is_read = true;
 	receiver->round->symbols->counts.modules_read++;
-	receiver->round->progress++;
-	receiver->module = SYMBOLS_NO_MODULE;
 	return explain_failure(receiver->round->symbols, module);
 }
 
-static void start_module(struct symbols_receiver *receiver, struct cursor *payload)
+static void start_work(struct symbols_receiver *receiver, struct cursor *payload)
 {
 	uint32_t place = cursor_u32(payload);
 
 	receiver->strings.count = 0;
-	if (payload->failed || place >= receiver->round->modules.count ||
-	    receiver->module != SYMBOLS_NO_MODULE ||
-	    !receiver->round->modules.items[place]->is_dirty) {
+	if (payload->failed || place >= receiver->round->works.count ||
+	    receiver->work != SYMBOLS_NO_WORK ||
+	    !receiver->round->works.items[place].module->is_dirty) {
 		receiver->is_garbled = true;
 		return;
 	}
-	struct symbols_module *module = receiver->round->modules.items[place];
+	struct symbols_work *work = &receiver->round->works.items[place];
 
-	receiver->module = place;
-	module->tries.count = 0;
-	module->wanted.count = 0;
-	module->has_all_tries = false;
-	module->is_cut = false;
+	receiver->work = place;
+	if (work->first > 0)
+		return;
+	work->module->tries.count = 0;
+	work->module->wanted.count = 0;
+	work->module->has_all_tries = false;
+	work->module->is_cut = false;
+}
+
+static struct error *end_work(struct symbols_receiver *receiver, const struct symbols_work *work)
+{
+	struct symbols_module *module = work->module;
+
+	if (work->first == 0 && module->verdict.level == SYMBOLS_PENDING) {
+		receiver->is_garbled = true;
+		return NULL;
+	}
+	if (work->first == 0)
+		module->has_all_tries = true;
+	receiver->work = SYMBOLS_NO_WORK;
+	receiver->round->progress++;
+	return --module->works_left > 0 ? NULL : symbols_receiver_finish_module(receiver, module);
+}
+
+/* What the first work of a module tells of all of it. */
+static struct error *take_whole(struct symbols_receiver *receiver, struct symbols_module *module,
+				uint8_t kind, struct cursor *payload)
+{
+	switch (kind) {
+	case SYMBOLS_WIRE_VERDICT:
+		take_verdict(receiver, module, payload);
+		return NULL;
+	case SYMBOLS_WIRE_TRY:
+		return take_try(receiver, module, payload);
+	case SYMBOLS_WIRE_WANTED:
+		return take_wanted(receiver, module, payload);
+	case SYMBOLS_WIRE_CUT:
+		module->is_cut = true;
+		return NULL;
+	default:
+		receiver->is_garbled = true;
+		return NULL;
+	}
 }
 
 static struct error *take_record(struct symbols_receiver *receiver, uint8_t kind,
 				 struct cursor payload)
 {
-	struct symbols_module *module = receiver->module != SYMBOLS_NO_MODULE
-						? receiver->round->modules.items[receiver->module]
-						: NULL;
+	const struct symbols_work *work = receiver->work != SYMBOLS_NO_WORK
+						  ? &receiver->round->works.items[receiver->work]
+						  : NULL;
 
-	if (kind == SYMBOLS_WIRE_MODULE) {
-		start_module(receiver, &payload);
+	if (kind == SYMBOLS_WIRE_WORK) {
+		start_work(receiver, &payload);
 		return NULL;
 	}
-	switch (module ? kind : 0) {
+	switch (work ? kind : 0) {
 	case SYMBOLS_WIRE_STRING:
 		return take_string(receiver, &payload);
-	case SYMBOLS_WIRE_VERDICT:
-		take_verdict(receiver, module, &payload);
-		return NULL;
-	case SYMBOLS_WIRE_TRY:
-		return take_try(receiver, module, &payload);
-	case SYMBOLS_WIRE_WANTED:
-		return take_wanted(receiver, module, &payload);
-	case SYMBOLS_WIRE_CUT:
-		module->is_cut = true;
-		return NULL;
 	case SYMBOLS_WIRE_FRAMES:
-		return take_frames(receiver, module, &payload);
+		return take_frames(receiver, work, &payload);
 	case SYMBOLS_WIRE_END:
-		if (module->verdict.level == SYMBOLS_PENDING)
-			break;
-		module->has_all_tries = true;
-		return symbols_receiver_finish_module(receiver);
+		return end_work(receiver, work);
 	default:
 		break;
 	}
+	if (work && work->first == 0)
+		return take_whole(receiver, work->module, kind, &payload);
 	receiver->is_garbled = true;
 	return NULL;
 }

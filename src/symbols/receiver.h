@@ -9,12 +9,12 @@
 
 #include "symbols/internal.h"
 
-#define SYMBOLS_NO_MODULE UINT32_MAX
+#define SYMBOLS_NO_WORK UINT32_MAX
 
 struct symbols_receiver {
 	struct symbols_round *round;
 	struct strbuf input;
-	uint32_t module; /* place of the one it is at, or SYMBOLS_NO_MODULE */
+	uint32_t work; /* place of the one it is at, or SYMBOLS_NO_WORK */
 	VECTOR(const char *) strings;
 	bool is_garbled;
 };
@@ -24,7 +24,8 @@ void symbols_receiver_free(struct symbols_receiver *receiver);
 
 struct error *symbols_receiver_take(struct symbols_receiver *receiver, const void *bytes,
 				    size_t count) ERROR_MUST_CHECK;
-/* The module the receiver is at will get no more: what is not known of it is not known. */
-struct error *symbols_receiver_finish_module(struct symbols_receiver *receiver) ERROR_MUST_CHECK;
+/* A module will get no more: what is not known of it is not known. */
+struct error *symbols_receiver_finish_module(struct symbols_receiver *receiver,
+					     struct symbols_module *module) ERROR_MUST_CHECK;
 
 #endif

@@ -17,6 +17,10 @@
 /* A reader costs its start; below so many addresses another one does not pay. */
 #define ADDRESSES_A_READER 500u
 
+/* Each piece of a module opens its file anew, for sections that are compressed a tenth of a
+ * second. */
+#define ADDRESSES_A_WORK 2500u
+
 struct symbols_reader {
 	pid_t pid;
 	int fd; /* −1 = it is done */
@@ -77,17 +81,20 @@ static struct error *reader_end(struct symbols_round *round, struct symbols_read
 	reader->fd = -1;
 	while (waitpid(reader->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (reader->receiver.module == SYMBOLS_NO_MODULE)
+	if (reader->receiver.work == SYMBOLS_NO_WORK)
 		return NULL;
 
-	struct symbols_module *module = round->modules.items[reader->receiver.module];
+	struct symbols_module *module = round->works.items[reader->receiver.work].module;
 
-	note_failure(module, reader, status);
 	round->progress++;
+	if (module->has_failed)
+		return NULL;
+	module->has_failed = true;
+	note_failure(module, reader, status);
 	if (module->failures < 2)
 		return NULL;
 	module->verdict = (struct symbols_verdict){.level = SYMBOLS_NONE};
-	return symbols_receiver_finish_module(&reader->receiver);
+	return symbols_receiver_finish_module(&reader->receiver, module);
 }
 
 static struct error *reader_hear(struct symbols_round *round, struct symbols_reader *reader)
@@ -156,9 +163,33 @@ static unsigned readers_wanted(const struct symbols_round *round)
 		if (wanted > addresses / ADDRESSES_A_READER + 1)
 			wanted = (unsigned)(addresses / ADDRESSES_A_READER + 1);
 	}
-	if (wanted > round->modules.count)
-		wanted = (unsigned)round->modules.count;
+	if (wanted > round->works.count)
+		wanted = (unsigned)round->works.count;
 	return wanted < MAX_READERS ? wanted : MAX_READERS;
+}
+
+static struct error *divide(struct symbols_round *round)
+{
+	round->works.count = 0;
+	for (size_t i = 0; i < round->modules.count; i++) {
+		struct symbols_module *module = round->modules.items[i];
+		uint32_t count = (uint32_t)module->addresses.count;
+		uint32_t parts = module->failures == 0 ? count / ADDRESSES_A_WORK : 0;
+
+		module->has_failed = false;
+		module->works_left = parts > 0 ? parts : 1;
+		for (uint32_t part = 0; part < module->works_left; part++)
+			TRY(vector_push(
+				&round->works,
+				((struct symbols_work){
+					.module = module,
+					.first = part * (count / module->works_left),
+					.end = part + 1 < module->works_left
+						       ? (part + 1) * (count / module->works_left)
+						       : count,
+				})));
+	}
+	return NULL;
 }
 
 static struct error *start_readers(struct symbols_round *round)
@@ -211,7 +242,7 @@ struct error *symbols_round_start(struct symbols_round *round)
 	round->next = next == MAP_FAILED ? NULL : next;
 	round->readers = calloc(MAX_READERS, sizeof(*round->readers));
 
-	struct error *error = round->next && round->readers ? NULL : error_no_memory();
+	struct error *error = round->next && round->readers ? divide(round) : error_no_memory();
 
 	for (unsigned i = 0; i < MAX_READERS && !error; i++) {
 		round->readers[i].fd = -1;

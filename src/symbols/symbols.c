@@ -97,6 +97,7 @@ void symbols_free(struct symbols *symbols)
 		return;
 	symbols_round_stop(&symbols->round);
 	vector_free(&symbols->round.modules);
+	vector_free(&symbols->round.works);
 	vector_free(&symbols->fetches);
 	for (size_t i = 0; i < symbols->modules.count; i++)
 		free_module(symbols->modules.items[i]);

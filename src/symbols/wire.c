@@ -60,11 +60,11 @@ static struct error *send_string(struct symbols_wire *wire, const char *text, ui
 	return map_u64_set(&wire->strings, (uintptr_t)text, *ret);
 }
 
-struct error *symbols_wire_module(struct symbols_wire *wire, uint32_t place)
+struct error *symbols_wire_work(struct symbols_wire *wire, uint32_t place)
 {
 	map_u64_free(&wire->strings);
 	wire->string_count = 0;
-	put_head(wire, SYMBOLS_WIRE_MODULE, sizeof(place));
+	put_head(wire, SYMBOLS_WIRE_WORK, sizeof(place));
 	put_u32(wire, place);
 	return symbols_wire_flush(wire);
 }

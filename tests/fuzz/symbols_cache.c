@@ -46,7 +46,8 @@ static void walk(const struct symbols_cached *cached)
 	struct strbuf key = STRBUF_EMPTY, maker = STRBUF_EMPTY, again = STRBUF_EMPTY;
 	struct symbols_cache_writer writer = {0};
 	struct error *error = NULL;
-	size_t total = use(cached->verdict.reason) + use(cached->verdict.debug_file);
+	size_t total = use(cached->verdict.reason) + use(cached->verdict.debug_file) +
+		       use(cached->verdict.build_id);
 
 	strbuf_append_bytes(&key, cached->key, cached->key_bytes);
 	strbuf_append_bytes(&maker, cached->maker, cached->maker_bytes);

@@ -182,9 +182,11 @@ def test_a_reader_that_crashes_on_the_way(program, offsets, interposed):
     """What it had said by then counts."""
     body = "static int calls;\nif (++calls > 100) raise(SIGABRT);\nreturn 0;"
     plenty = [o + i for o in offsets for i in range(1000)]
-    verdict, answers = ask(program, plenty[:20000], build_id=build_id(program),
-                           env=interposed("late", body))
-    assert "crashed (signal 6)" in verdict["reason"]
+    for readers in ("1", "4"):
+        verdict, answers = ask(program, plenty[:20000], build_id=build_id(program),
+                               options=["-w", readers], env=interposed("late", body))
+        assert verdict["reason"] == "reading its debug information crashed (signal 6)"
+        expect_names_alone(verdict, answers, program, "crashed")
 
 
 def test_a_reader_that_crashes_whatever_it_does(program, offsets, tmp_path, may_preload):

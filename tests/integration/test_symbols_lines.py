@@ -138,3 +138,7 @@ def test_ten_thousand_addresses(tmp_path):
     verdict, answers = symbolize(tmp_path / "program", offsets, options=["-w", "1"])
     assert sum(len(frames) == 2 for frames in answers) > 5000
     assert verdict["seconds"] < 3
+    # Shared by several readers they are the same.
+    shared, again = symbolize(tmp_path / "program", offsets, options=["-w", "4"])
+    assert shared["readers"] == 4 and shared["addresses_read"] == 10000
+    assert again == answers and shared["tries"] == verdict["tries"]

@@ -82,7 +82,8 @@ static void what_was_not_used_goes_first(void **state)
 	assert_int_equal(cache.fd, -1);
 }
 
-static const struct symbols_verdict verdict = {.level = SYMBOLS_FULL, .reason = "a reason"};
+static const struct symbols_verdict verdict = {
+	.level = SYMBOLS_FULL, .reason = "a reason", .build_id = "beef"};
 
 /* A file of as many addresses, each with a name of so many bytes; what came of it. */
 static struct error *encode(unsigned addresses, size_t name_bytes, struct strbuf *ret)
@@ -122,6 +123,7 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(cached.verdict.level, SYMBOLS_FULL);
 	assert_string_equal(cached.verdict.reason, "a reason");
 	assert_null(cached.verdict.debug_file);
+	assert_string_equal(cached.verdict.build_id, "beef");
 	assert_int_equal(cached.address_count, 100);
 
 	struct symbols_cached_address address = symbols_cached_address(&cached, 5);

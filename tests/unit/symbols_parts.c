@@ -160,7 +160,7 @@ static void hostile_names(void **state)
 	expect_name(too_long, NULL);
 }
 
-/* A round of two modules, the first with two addresses. */
+/* A round of two modules, the first with two addresses, each one work. */
 struct fixture {
 	struct symbols *symbols;
 	struct symbols_round round;
@@ -168,6 +168,17 @@ struct fixture {
 	struct symbols_module *module;
 	struct strbuf input;
 };
+
+static void put_works(struct fixture *f, struct symbols_module *module, uint32_t count)
+{
+	uint32_t addresses = (uint32_t)module->addresses.count;
+
+	module->works_left = count;
+	for (uint32_t i = 0; i < count; i++)
+		assert_null(vector_push(&f->round.works,
+					((struct symbols_work){module, addresses * i / count,
+							       addresses * (i + 1) / count})));
+}
 
 static void setup(struct fixture *f)
 {
@@ -180,15 +191,15 @@ static void setup(struct fixture *f)
 	assert_null(symbols_address_add(f->module, 0x10, true));
 	assert_null(symbols_address_add(f->module, 0x20, true));
 	f->round.symbols = f->symbols;
-	assert_null(vector_push(&f->round.modules, f->module));
-	assert_null(vector_push(&f->round.modules, other));
+	put_works(f, f->module, 1);
+	put_works(f, other, 1);
 	symbols_receiver_init(&f->receiver, &f->round);
 }
 
 static void teardown(struct fixture *f)
 {
 	symbols_receiver_free(&f->receiver);
-	vector_free(&f->round.modules);
+	vector_free(&f->round.works);
 	symbols_free(f->symbols);
 	strbuf_free(&f->input);
 }
@@ -205,9 +216,9 @@ static void put_record(struct fixture *f, uint8_t kind, const void *bytes, uint3
 	strbuf_append_bytes(&f->input, bytes, count);
 }
 
-static void put_module(struct fixture *f, uint32_t place)
+static void put_work(struct fixture *f, uint32_t place)
 {
-	put_record(f, SYMBOLS_WIRE_MODULE, &place, sizeof(place));
+	put_record(f, SYMBOLS_WIRE_WORK, &place, sizeof(place));
 }
 
 static void put_verdict(struct fixture *f, uint8_t level, uint32_t reason)
@@ -277,7 +288,7 @@ static void answers_come_in_any_pieces(void **state)
 		size_t count;
 
 		setup(&f);
-		put_module(&f, 0);
+		put_work(&f, 0);
 		put_record(&f, SYMBOLS_WIRE_STRING, "why", 3);
 		put_verdict(&f, SYMBOLS_LINES, 1);
 		put_record(&f, SYMBOLS_WIRE_STRING, "main", 4);
@@ -286,7 +297,7 @@ static void answers_come_in_any_pieces(void **state)
 		put_frame(&f, 1, 2);
 		put_record(&f, SYMBOLS_WIRE_END, NULL, 0);
 		assert_true(take(&f, piece));
-		assert_int_equal(f.receiver.module, SYMBOLS_NO_MODULE);
+		assert_int_equal(f.receiver.work, SYMBOLS_NO_WORK);
 		assert_int_equal(f.round.progress, 1);
 		assert_int_equal(symbols_module_verdict(f.module).level, SYMBOLS_LINES);
 		assert_string_equal(symbols_module_verdict(f.module).reason, "why");
@@ -303,9 +314,44 @@ static void answers_come_in_any_pieces(void **state)
 	}
 }
 
+/* Two readers at once: the module is finished when both are. */
+static void works_of_a_module_end_together(void **state)
+{
+	struct fixture f;
+	struct symbols_receiver other;
+	size_t count;
+
+	(void)state;
+	setup(&f);
+	f.round.works.count = 0;
+	put_works(&f, f.module, 2);
+	symbols_receiver_init(&other, &f.round);
+	put_work(&f, 1);
+	put_record(&f, SYMBOLS_WIRE_STRING, "second", 6);
+	put_frame(&f, 1, 1);
+	assert_null(symbols_receiver_take(&other, f.input.text, f.input.length));
+	strbuf_clear(&f.input);
+	put_work(&f, 0);
+	put_verdict(&f, SYMBOLS_FULL, 0);
+	put_record(&f, SYMBOLS_WIRE_STRING, "first", 5);
+	put_frame(&f, 0, 1);
+	put_record(&f, SYMBOLS_WIRE_END, NULL, 0);
+	assert_true(take(&f, 1000));
+	assert_true(f.module->is_dirty);
+	put_record(&f, SYMBOLS_WIRE_END, NULL, 0);
+	assert_null(symbols_receiver_take(&other, f.input.text, f.input.length));
+	assert_false(other.is_garbled);
+	assert_false(f.module->is_dirty);
+	assert_int_equal(f.round.progress, 2);
+	assert_string_equal(symbols_frames(f.module, 0x10, true, &count)->function, "first");
+	assert_string_equal(symbols_frames(f.module, 0x20, true, &count)->function, "second");
+	symbols_receiver_free(&other);
+	teardown(&f);
+}
+
 enum nonsense {
-	NO_SUCH_MODULE,
-	TWO_MODULES,
+	NO_SUCH_WORK,
+	TWO_WORKS,
 	FRAMES_OF_NOTHING,
 	FRAMES_OF_NO_ADDRESS,
 	FRAMES_TWICE,
@@ -322,6 +368,8 @@ enum nonsense {
 	WANTS_TOO_LONG,
 	END_OF_NOTHING,
 	END_WITHOUT_VERDICT,
+	FRAMES_OF_ANOTHER_WORK,
+	VERDICT_OF_A_PART,
 	NO_SUCH_KIND,
 	ENDLESS_RECORD,
 	NONSENSE_COUNT,
@@ -329,11 +377,17 @@ enum nonsense {
 
 static void put_nonsense(struct fixture *f, enum nonsense nonsense)
 {
+	bool is_part = nonsense == FRAMES_OF_ANOTHER_WORK || nonsense == VERDICT_OF_A_PART;
+
+	if (is_part) {
+		f->round.works.count = 0;
+		put_works(f, f->module, 2);
+	}
 	if (nonsense != FRAMES_OF_NOTHING && nonsense != END_OF_NOTHING)
-		put_module(f, nonsense == NO_SUCH_MODULE ? 2 : 0);
+		put_work(f, nonsense == NO_SUCH_WORK ? 2 : is_part);
 	switch (nonsense) {
-	case TWO_MODULES:
-		put_module(f, 1);
+	case TWO_WORKS:
+		put_work(f, 1);
 		break;
 	case FRAMES_TWICE:
 		put_frame(f, 0, 0);
@@ -391,6 +445,12 @@ static void put_nonsense(struct fixture *f, enum nonsense nonsense)
 	case END_WITHOUT_VERDICT:
 		put_record(f, SYMBOLS_WIRE_END, NULL, 0);
 		break;
+	case FRAMES_OF_ANOTHER_WORK:
+		put_frame(f, 0, 0);
+		break;
+	case VERDICT_OF_A_PART:
+		put_verdict(f, SYMBOLS_FULL, 0);
+		break;
 	case NO_SUCH_KIND:
 		put_record(f, 77, "x", 1);
 		break;
@@ -398,7 +458,7 @@ static void put_nonsense(struct fixture *f, enum nonsense nonsense)
 		put_u32(f, UINT32_MAX);
 		strbuf_append_char(&f->input, SYMBOLS_WIRE_STRING);
 		break;
-	case NO_SUCH_MODULE:
+	case NO_SUCH_WORK:
 	case NONSENSE_COUNT:
 		break;
 	}
@@ -426,7 +486,7 @@ static void strings_never_sent_are_none(void **state)
 
 	(void)state;
 	setup(&f);
-	put_module(&f, 0);
+	put_work(&f, 0);
 	put_verdict(&f, SYMBOLS_FULL, 9);
 	put_frame(&f, 0, UINT32_MAX);
 	put_record(&f, SYMBOLS_WIRE_END, NULL, 0);
@@ -445,6 +505,7 @@ int main(void)
 		cmocka_unit_test(names_of_64_kib),
 		cmocka_unit_test(hostile_names),
 		cmocka_unit_test(answers_come_in_any_pieces),
+		cmocka_unit_test(works_of_a_module_end_together),
 		cmocka_unit_test(nonsense_is_not_taken),
 		cmocka_unit_test(strings_never_sent_are_none),
 	};
