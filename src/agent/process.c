@@ -10,6 +10,7 @@
 
 #include "agent/core.h"
 #include "agent/environ.h"
+#include "agent/program_path.h"
 #include "agent/real.h"
 #include "agent/sessionfile.h"
 #include "agent/shadow.h"
@@ -114,7 +115,7 @@ static void describe(struct thread *t, struct mgl_process *p)
 {
 	const char *allocator = real_facts.malloc_path;
 	const char *own = real_facts.own_malloc_path;
-	long n = sys_readlink("/proc/self/exe", scratch, sizeof(scratch));
+	long n = program_path(scratch, sizeof(scratch));
 
 	p->exe = scratch_blob(t, n, &p->exe_bytes);
 	n = sys_getcwd(scratch, sizeof(scratch));

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "collect/early.h"
+#include "collect/files.h"
 #include "collect/snapshot.h"
 #include "ledger/reader.h"
 
@@ -25,6 +26,7 @@ struct symbols_options;
 struct collect_finish_options {
 	const struct collect_snapshots *snapshots; /* NULL = none were taken */
 	struct collect_early *early;               /* NULL = nothing was made while it ran */
+	const struct collect_files *files;         /* NULL = none were held */
 	const char *const *alloc_fns;              /* globs: more wrappers of the allocator */
 	size_t alloc_fn_count;
 	const struct symbols_options *symbols; /* NULL = all defaults */

@@ -117,6 +117,17 @@ static bool has_symbols(const struct ledger_module *module)
 	return !(module->flags & (MGL_MODULE_AGENT | MGL_MODULE_VDSO));
 }
 
+static struct error *add_module(struct finish_placing *placing, const struct ledger_module *module,
+				struct symbols_module **ret)
+{
+	CLEANUP_FREE char *file = NULL;
+
+	TRY(collect_files_find(placing->finishing->options->files, module, &file));
+	TRY(symbols_module_add(placing->symbols, module->path.bytes, module->build_id,
+			       module->build_id_bytes, ret));
+	return file ? symbols_module_add_file(*ret, file) : NULL;
+}
+
 static struct error *start_symbols(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
@@ -136,8 +147,7 @@ static struct error *start_symbols(struct finish_placing *placing)
 			continue;
 		/* Opening a library's debug information takes its time: not for nothing. */
 		if (!*known)
-			TRY(symbols_module_add(placing->symbols, module->path.bytes,
-					       module->build_id, module->build_id_bytes, known));
+			TRY(add_module(placing, module, known));
 		TRY(symbols_address_add(*known, loc->offset, loc->flags & STORE_LOC_EXACT));
 	}
 	return symbols_start(placing->symbols);

@@ -32,6 +32,11 @@ static struct error *prepare(const struct collect_run_options *options, struct c
 	TRY(collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots));
 	if (run->output.discard || collect_keep_is_ledger(&run->output))
 		return NULL;
+	if (!options->finish.no_symbols) {
+		TRY(collect_files_create(&run->files));
+		TRY(collect_files_add(run->files, run->program.path));
+		collect_snapshots_set_files(run->snapshots, run->files);
+	}
 	TRY(collect_early_create(0, &run->early));
 	collect_snapshots_set_early(run->snapshots, run->early);
 	return NULL;
@@ -116,6 +121,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 					   "recover saves its recording.");
 	ret->finish.snapshots = ret->snapshots;
 	ret->finish.early = ret->early;
+	ret->finish.files = ret->files;
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)
 		collect_session_stop(&ret->session);
@@ -131,6 +137,7 @@ void collect_run_close(struct collect_run *run)
 {
 	collect_snapshots_free(run->snapshots);
 	collect_early_free(run->early);
+	collect_files_free(run->files);
 	collect_session_close(&run->session);
 	collect_output_close(&run->output);
 	collect_program_free(&run->program);

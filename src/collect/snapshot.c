@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "collect/early.h"
+#include "collect/files.h"
 #include "collect/resident.h"
 #include "collect/session.h"
 #include "collect/snapshot_internal.h"
@@ -132,6 +133,28 @@ static struct error *add_subjects(struct collect_snapshots *snapshots)
 	return NULL;
 }
 
+static struct error *see_files(struct collect_snapshots *snapshots)
+{
+	size_t count = snapshots->files ? ledger_reader_process_count(snapshots->reader) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ledger_process *process = ledger_reader_process(snapshots->reader, i);
+		struct snapshot_subject *subject =
+			collect_snapshots_subject(snapshots, process->serial);
+
+		if (!subject || subject->directory < 0)
+			continue;
+		TRY(collect_files_see(snapshots->files, process, subject->modules));
+		subject->modules = process->module_count;
+	}
+	return NULL;
+}
+
+void collect_snapshots_set_files(struct collect_snapshots *snapshots, struct collect_files *files)
+{
+	snapshots->files = files;
+}
+
 /* The reader knows what was in the file when it was opened: units taken since are open to
  * a new one alone. */
 struct error *collect_snapshots_refresh(struct collect_snapshots *snapshots)
@@ -146,7 +169,8 @@ struct error *collect_snapshots_refresh(struct collect_snapshots *snapshots)
 	TRY(ledger_reader_open_fd(snapshots->fd, snapshots->name, &snapshots->reader));
 	snapshots->reader_bytes = used;
 	snapshots->opened++;
-	return add_subjects(snapshots);
+	TRY(add_subjects(snapshots));
+	return see_files(snapshots);
 }
 
 static struct error *row_of(struct snapshot_subject *subject, uint32_t ref,

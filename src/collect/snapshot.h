@@ -63,6 +63,7 @@ struct collect_history {
 };
 
 struct collect_early;
+struct collect_files;
 struct collect_snapshots;
 
 /* fd: the session file, which must stay open; name is for messages. limits 0 = those above. */
@@ -71,6 +72,8 @@ struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_sn
 				       struct collect_snapshots **ret) ERROR_MUST_CHECK;
 /* Nodes of new rows are handed on to it; the caller's, it must outlive the snapshots. */
 void collect_snapshots_set_early(struct collect_snapshots *snapshots, struct collect_early *early);
+/* The same of the modules that are seen. */
+void collect_snapshots_set_files(struct collect_snapshots *snapshots, struct collect_files *files);
 void collect_snapshots_free(struct collect_snapshots *snapshots);
 
 /* Milliseconds until the next is due, or a step of what is made early; 0 = now; -1 = never. */

@@ -25,6 +25,7 @@ struct snapshot_subject {
 	int directory; /* /proc/PID; -1 = it has ended */
 	VECTOR(struct snapshot_row) rows;
 	struct map_u64 row_at;    /* ref: place in rows */
+	size_t modules;           /* that were seen */
 	struct ledger_news news;  /* what is made early of it knows of these rows */
 	struct collect_snap sums; /* over all rows, as last seen */
 };
@@ -37,6 +38,7 @@ struct collect_snapshots {
 	struct ledger_reader *reader;
 	uint64_t reader_bytes;       /* of the file that were taken when it was opened */
 	uint64_t opened;             /* readers, so far */
+	struct collect_files *files; /* NULL = none are held */
 	struct collect_early *early; /* NULL = nothing is made early */
 	uint64_t early_ns; /* between looks for what there is to make; 0 = there is none */
 	uint64_t early_due_ns;

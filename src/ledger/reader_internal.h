@@ -105,6 +105,11 @@ const void *ledger_record_at(struct ledger_reader *reader, struct reader_process
 /* note must be a literal. */
 void ledger_process_damage(struct reader_process *process, const char *note);
 
+/* A path that is relative to a directory becomes absolute; a name without a slash is none.
+ * Errors as above. */
+void ledger_text_below(struct reader_process *process, const struct ledger_text *directory,
+		       struct ledger_text *path);
+
 /* reader_tables.c */
 struct error *ledger_slots_load(struct ledger_reader *reader,
 				struct reader_process *process) ERROR_MUST_CHECK;

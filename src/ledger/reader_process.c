@@ -99,6 +99,23 @@ const void *ledger_record_at(struct ledger_reader *reader, struct reader_process
 			      ((uint64_t)ref << MGL_REF_SHIFT) & (MGL_UNIT_BYTES - 1), bytes, true);
 }
 
+/* For a text of so many bytes and a NUL, the process's; NULL = no memory. */
+static char *text_room(struct reader_process *process, size_t bytes)
+{
+	char *copy = malloc(bytes + 1);
+	CLEANUP_ERROR struct error *error =
+		copy ? vector_push(&process->texts, copy) : error_no_memory();
+
+	if (error) {
+		process->no_memory = true;
+		free(copy);
+		return NULL;
+	}
+	copy[bytes] = '\0';
+	process->text_left -= bytes;
+	return copy;
+}
+
 void ledger_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,
 		      uint32_t bytes, uint32_t max, struct ledger_text *ret)
 {
@@ -116,19 +133,35 @@ void ledger_text_load(struct ledger_reader *reader, struct reader_process *proce
 		ledger_process_damage(process, "a text that is not in the ledger");
 		return;
 	}
-	char *copy = malloc((size_t)bytes + 1);
-	CLEANUP_ERROR struct error *error =
-		copy ? vector_push(&process->texts, copy) : error_no_memory();
+	char *copy = text_room(process, bytes);
 
-	if (error) {
-		process->no_memory = true;
-		free(copy);
+	if (!copy)
 		return;
-	}
 	memcpy(copy, blob, bytes);
-	copy[bytes] = '\0';
-	process->text_left -= bytes;
 	*ret = (struct ledger_text){.bytes = copy, .length = bytes};
+}
+
+void ledger_text_below(struct reader_process *process, const struct ledger_text *directory,
+		       struct ledger_text *path)
+{
+	const char *name = path->bytes;
+	size_t length = path->length;
+
+	if (name[0] == '/' || directory->bytes[0] != '/' || !memchr(name, '/', length))
+		return;
+	while (length > 2 && name[0] == '.' && name[1] == '/') {
+		name += 2;
+		length -= 2;
+	}
+	size_t bytes = directory->length + 1 + length;
+	char *copy = bytes <= process->text_left ? text_room(process, bytes) : NULL;
+
+	if (!copy)
+		return;
+	memcpy(copy, directory->bytes, directory->length);
+	copy[directory->length] = '/';
+	memcpy(copy + directory->length + 1, name, length);
+	*path = (struct ledger_text){.bytes = copy, .length = bytes};
 }
 
 /* Lay the RECORDS extents end to end. */

@@ -95,6 +95,8 @@ static struct ledger_module module_copy(struct ledger_reader *reader,
 			 MAX_PATH_BYTES, &copy.path);
 	if (copy.path.length == 0 && copy.flags & MGL_MODULE_PROGRAM)
 		copy.path = process->info.exe;
+	else
+		ledger_text_below(process, &process->info.cwd, &copy.path);
 	return copy;
 }
 
