@@ -123,15 +123,19 @@ struct error *symbols_image_open_dwarf(struct symbols_image *image)
 	if (!alternate_is_right(image, dwarf))
 		return NULL;
 	TRY(symbols_units_load(dwarf, &image->units));
-	symbols_split_trace(&image->units, image->debug_file ? image->debug_file : image->path,
-			    &image->search.trace);
+	bool has_package = symbols_split_trace(&image->units,
+					       image->debug_file ? image->debug_file : image->path,
+					       &image->search.trace);
 	if (image->units.has_functions)
 		image->level = SYMBOLS_FULL;
 	else if (image->units.has_lines)
 		image->level = SYMBOLS_LINES;
 	if (image->units.lacks_split)
 		symbols_image_because(image,
-				      "its split debug information (.dwo files) was not found");
+				      "its split debug information (.dwo files) was not found%s",
+				      has_package ? ", but a .dwp file of them, which elfutils "
+						    "reads from 0.192 on"
+						  : "");
 	else if (image->level == SYMBOLS_LINES)
 		symbols_image_because(image, "its debug information has lines alone");
 	else if (image->level != SYMBOLS_FULL)

@@ -1,6 +1,7 @@
 #include "symbols/split.h"
 
 #include <dwarf.h>
+#include <elfutils/libdwfl.h>
 #include <limits.h>
 #include <string.h>
 
@@ -52,15 +53,57 @@ static void trace_unit(const struct symbols_unit *unit, const char *directory,
 		trace_path(unit, compiled, name, trace);
 }
 
-void symbols_split_trace(const struct symbols_units *units, const char *path,
+#define PACKAGES_SINCE 192 /* elfutils 0. */
+
+static bool reads_packages(void)
+{
+	const char *version = dwfl_version(NULL);
+	const char *dot = version ? strchr(version, '.') : NULL;
+
+	return dot && (strtol(dot + 1, NULL, 10) >= PACKAGES_SINCE || version[0] != '0');
+}
+
+static bool trace_package(const char *path, struct symbols_trace *trace)
+{
+	CLEANUP_STRBUF struct strbuf package = STRBUF_EMPTY;
+	struct symbols_try tried = {
+		.place = SYMBOLS_PLACE_SPLIT,
+		.outcome = SYMBOLS_OUTCOME_FOUND,
+	};
+
+	strbuf_printf(&package, "%s.dwp", path);
+	if (package.failed) {
+		trace->is_cut = true;
+		return false;
+	}
+	tried.path = package.text;
+	tried.identity = symbols_identity_of(package.text);
+	if (!tried.identity.exists) {
+		tried.outcome = SYMBOLS_OUTCOME_ABSENT;
+	} else if (!reads_packages()) {
+		tried.outcome = SYMBOLS_OUTCOME_UNREADABLE;
+		tried.detail = "a package of .dwo files, which elfutils reads from 0.192 on";
+	}
+	symbols_trace_add(trace, &tried);
+	return tried.outcome == SYMBOLS_OUTCOME_UNREADABLE;
+}
+
+bool symbols_split_trace(const struct symbols_units *units, const char *path,
 			 struct symbols_trace *trace)
 {
 	CLEANUP_FREE char *real = realpath(path, NULL);
 	char *slash = real ? strrchr(real, '/') : NULL;
+	bool any = false, unread;
 
+	for (size_t i = 0; i < units->all.count && !any; i++)
+		any = units->all.items[i].is_skeleton;
+	if (!any)
+		return false;
+	unread = trace_package(real ? real : path, trace);
 	if (slash)
 		*slash = '\0';
 	for (size_t i = 0; i < units->all.count; i++)
 		if (units->all.items[i].is_skeleton)
 			trace_unit(&units->all.items[i], slash ? real : "", trace);
+	return unread;
 }
