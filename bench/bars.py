@@ -5,6 +5,8 @@ A row's figure is met where it is at most its limit. The figures:
   slowdown  the whole command's wall time as a multiple of the native one
   growth    cost added with 4 threads as a multiple of what 1 thread adds
   part      the whole command's wall time as a part of heaptrack's, with symbols as ours
+  symbolizer    the time it takes as a part of llvm-symbolizer's
+  sections  memory as a multiple of the debug information read
   milliseconds, seconds, megabytes, percent
             as they are, of mallograph alone
 """
@@ -34,6 +36,10 @@ BARS = {
     "profile-hist": (("seconds", 1), ("megabytes", 500)),
     "profile-blocks": (("seconds", 1), ("megabytes", 500)),
     "profile-info": (("seconds", 1), ("megabytes", 500)),
+    "symbols-cold": (("symbolizer", 1), ("sections", 1.5)),
+    "symbols-warm": (("symbolizer", 1 / 10),),
+    "cc1plus-end-cold": (("seconds", 1),),
+    "cc1plus-end-warm": (("seconds", 1),),
     "profile-growth": (("percent", 5),),
     "profile-growth-real": (("percent", 5),),
 }
@@ -53,6 +59,8 @@ FIGURES = {
     "slowdown": lambda medians: medians["mallograph"][0] / medians["native"][0],
     "growth": growth,
     "part": lambda medians: medians["mallograph"][0] / medians["ht+symbols"][0],
+    "symbolizer": lambda medians: medians["mallograph"][0] / medians["llvm-symb."][0],
+    "sections": lambda medians: medians["mallograph"][1],
     "milliseconds": lambda medians: medians["mallograph"][0],
     "seconds": lambda medians: medians["mallograph"][0],
     "megabytes": lambda medians: medians["mallograph"][1],

@@ -125,6 +125,8 @@ def main():
     print("\n".join([*heading(result), "", table.head()]), flush=True)
     with tempfile.TemporaryDirectory(prefix="mallograph-bench.") as directory:
         bench = Bench(given.build, pathlib.Path(directory))
+        # From the second turn on names are known, as to who records a program again.
+        os.environ["XDG_CACHE_HOME"] = str(bench.directory / "cache")
         for row in chosen:
             its = [peer for peer in here if type(peer) in row.kinds]
             done = measure(row, bench, its, given.runs or row.turns)

@@ -70,6 +70,33 @@ class Mallograph(Peer):
         return ", ".join(sorted(kinds.difference(self.BOUNDS))) or None
 
 
+    def symbolize(self, path, build_id):
+        """The command that answers pcs on standard input, one a line."""
+        return [self.build / "tests/programs/symbolize_tool", "-c", path, build_id]
+
+
+class LlvmSymbolizer(Peer):
+    name = "llvm-symb."
+
+    def __init__(self, build):
+        super().__init__(build)
+        self.path = program("llvm-symbolizer")
+
+    def symbolize(self, path, build_id):
+        return [self.path, f"--obj={path}"]
+
+
+class EuAddr2line(Peer):
+    name = "eu-addr2line"
+
+    def __init__(self, build):
+        super().__init__(build)
+        self.path = program("eu-addr2line")
+
+    def symbolize(self, path, build_id):
+        return [self.path, "-e", path, "-f", "-i", "-C"]
+
+
 class Heaptrack(Peer):
     """Without symbols: what it recorded, compressed."""
 

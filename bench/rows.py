@@ -3,5 +3,6 @@
 import loops
 import profiles
 import programs
+import symbols
 
-ROWS = (*loops.ROWS, *programs.ROWS, *profiles.ROWS)
+ROWS = (*loops.ROWS, *programs.ROWS, *profiles.ROWS, *symbols.ROWS)

@@ -33,17 +33,21 @@ def kill_group(pid, killed):
     os.killpg(pid, signal.SIGKILL)
 
 
-def command_run(command, environment=None, limit=300, keep=True):
-    """A Done; its output goes to a file, so that nobody waits for a reader, or to nowhere."""
+def command_run(command, environment=None, limit=300, keep=True, given=os.devnull, started=None):
+    """A Done; its output goes to a file, so that nobody waits for a reader, or to nowhere. It
+    reads the file `given`; started(process) is told when it runs."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MALLOGRAPH_")}
     killed = []
-    with (tempfile.TemporaryFile() if keep else open(os.devnull, "w+b")) as out, tempfile.TemporaryFile() as said:
+    with (tempfile.TemporaryFile() if keep else open(os.devnull, "w+b")) as out, \
+            tempfile.TemporaryFile() as said, open(given, "rb") as standard_input:
         start = time.monotonic()
-        process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([str(part) for part in command], stdin=standard_input,
                                    stdout=out, stderr=said, env=clean | (environment or {}),
                                    preexec_fn=os.setpgrp)
         timer = threading.Timer(limit, kill_group, (process.pid, killed))
         timer.start()
+        if started:
+            started(process)
         _, status, usage = os.wait4(process.pid, 0)
         end = time.monotonic()
         timer.cancel()

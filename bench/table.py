@@ -11,7 +11,7 @@ def ratio(value, figure):
     """1/12.0 for a part of something; x 1.20 for a multiple; plain otherwise."""
     if value is None:
         return "-"
-    if figure in ("added", "part"):
+    if figure in ("added", "part", "symbolizer"):
         return f"1/{1 / value:.3g}" if 0 < value < 1 else f"{value:.2f}"
     if figure in ("slowdown", "growth"):
         return f"x {value:.2f}"

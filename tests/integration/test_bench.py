@@ -57,6 +57,15 @@ def test_cost_added_is_what_is_compared(medians, value, met):
         {"figure": "added", "value": value, "limit": 0.1, "met": met}]
 
 
+def test_symbolizers_are_compared():
+    medians = {"mallograph": [2.0, 1.2], "llvm-symb.": [3.0, 3.5]}
+    part, memory = bars.judge("symbols-cold", medians)
+    assert part["value"] == pytest.approx(2 / 3) and part["met"]
+    assert memory["value"] == 1.2 and memory["met"]
+    (warm,) = bars.judge("symbols-warm", medians)
+    assert warm["met"] is False
+
+
 def test_growth_is_of_the_cost_added():
     medians = {"native": [10, 20], "mallograph": [32, 40]}
     (verdict,) = bars.judge("pair-30-4-threads", medians)
