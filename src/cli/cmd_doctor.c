@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,22 +78,13 @@ static struct error *parse(struct doctor *doctor, char **argv)
 
 /* --- what there is ------------------------------------------------------------------ */
 
-static size_t parse_id(const char *text, uint8_t *bytes, size_t most)
-{
-	size_t count = 0;
-
-	while (text && count < most && sscanf(text + 2 * count, "%2" SCNx8, &bytes[count]) == 1)
-		count++;
-	return count;
-}
-
 static struct error *add_module(struct doctor *doctor, const struct cli_doctor_module *is)
 {
 	uint8_t id[64];
 	struct symbols_module *module;
 
 	TRY(symbols_module_add(doctor->symbols, is->path, id,
-			       parse_id(is->build_id, id, sizeof(id)), &module));
+			       symbols_parse_build_id(is->build_id, id, sizeof(id)), &module));
 	if (is->file)
 		TRY(symbols_module_add_file(module, is->file));
 	if (!doctor->list.is_recorded)

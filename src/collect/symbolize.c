@@ -1,6 +1,5 @@
 #include "collect/symbolize_internal.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +22,7 @@ void collect_symbolizing_close(struct collect_symbolizing *symbolizing)
 	map_u64_free(&symbolizing->stack_at);
 	vector_free(&symbolizing->alloc_fns);
 	free(symbolizing->alloc_fn);
+	error_free(symbolizing->error);
 	symbols_free(symbolizing->symbols);
 	store_reader_close(symbolizing->reader);
 	free(symbolizing);
@@ -47,15 +47,6 @@ struct error *collect_symbolize_plain(const struct store_text *text, char **ret)
 		return error_no_memory();
 	(*ret)[store_unescape(*ret, strlen(*ret))] = '\0';
 	return NULL;
-}
-
-static size_t parse_id(const char *text, uint8_t *bytes, size_t most)
-{
-	size_t count = 0;
-
-	while (count < most && sscanf(text + 2 * count, "%2" SCNx8, &bytes[count]) == 1)
-		count++;
-	return count;
 }
 
 static struct error *add_module(struct collect_symbolizing *symbolizing,
@@ -130,7 +121,7 @@ static struct error *add_loc(struct collect_symbolizing *symbolizing, const stru
 		uint8_t id[64];
 
 		TRY(symbols_module_add(symbolizing->symbols, module->path, id,
-				       parse_id(module->build_id, id, sizeof(id)),
+				       symbols_parse_build_id(module->build_id, id, sizeof(id)),
 				       &module->symbols));
 	}
 	return symbols_address_add(module->symbols, loc.offset, loc.is_exact);

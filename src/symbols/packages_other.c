@@ -58,10 +58,13 @@ static struct error *add_rpm_name(const struct symbols_packages *packages, const
 	return NULL;
 }
 
+/* A profile may say anything of an id, and this is meant for a shell. */
 static struct error *add_id_path(const char *id, symbols_texts *paths)
 {
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 
+	if (!id || strlen(id) <= 2 || id[strspn(id, "0123456789abcdef")] != '\0')
+		return NULL;
 	strbuf_printf(&text, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
 	TRY(strbuf_result(&text));
 	return symbols_texts_add(paths, text.text, text.length);
@@ -78,7 +81,7 @@ static struct error *advise_fedora(const struct symbols_packages *packages, symb
 		if (!path)
 			return error_no_memory();
 		TRY(add_rpm_name(packages, path, names));
-		if (names->count == before && missing->build_id && strlen(missing->build_id) > 2)
+		if (names->count == before)
 			TRY(add_id_path(missing->build_id, paths));
 	}
 	if (names->count > 0)

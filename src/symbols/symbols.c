@@ -1,5 +1,6 @@
 #include "symbols/symbols.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -148,6 +149,20 @@ struct error *symbols_intern(struct symbols *symbols, const char *bytes, size_t 
 	}
 	*ret = symbols->strings.items[place];
 	return NULL;
+}
+
+size_t symbols_parse_build_id(const char *text, uint8_t *bytes, size_t most)
+{
+	size_t count = 0;
+
+	while (text && count < most && isxdigit((unsigned char)text[0]) &&
+	       isxdigit((unsigned char)text[1])) {
+		const char pair[] = {text[0], text[1], '\0'};
+
+		bytes[count++] = (uint8_t)strtoul(pair, NULL, 16);
+		text += 2;
+	}
+	return count;
 }
 
 struct error *symbols_module_add(struct symbols *symbols, const char *path, const void *build_id,

@@ -136,6 +136,10 @@ struct error *symbols_create(const struct symbols_options *options,
 			     struct symbols **ret) ERROR_MUST_CHECK;
 void symbols_free(struct symbols *symbols);
 
+/* The bytes of a build-id in hexadecimal, as many as there are room and pairs of digits for;
+ * text NULL = none. */
+size_t symbols_parse_build_id(const char *text, uint8_t *bytes, size_t most);
+
 /* path and build-id as recorded, copied; build_id_bytes 0 = recorded without one. */
 struct error *symbols_module_add(struct symbols *symbols, const char *path, const void *build_id,
 				 size_t build_id_bytes,

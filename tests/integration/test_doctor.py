@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -323,6 +324,17 @@ def test_fedora(doctor, system, tmp_path, monkeypatch):
     (tmp_path / "bin" / "rpm").chmod(0o755)
     answer = doctor("--sysroot", system.root, "/usr/bin/tool")
     assert answer.install.splitlines() == ["  dnf debuginfo-install tools"]
+
+
+def test_a_build_id_that_is_none_is_not_passed_on(run, doctor, system, program, monkeypatch, tmp_path):
+    """It stands in the profile, which anybody may have made, and is meant for a shell."""
+    system("etc/os-release", "ID=fedora\n")
+    run("-q", "--no-symbols", "-o", "x.mgp", program.path)
+    with sqlite3.connect(tmp_path / "x.mgp") as db:
+        db.execute("update module set build_id = 'aa;reboot'")
+    monkeypatch.setenv("PATH", "/nowhere")
+    answer = doctor("--sysroot", system.root, "x.mgp")
+    assert "aa;reboot" in answer.text and "reboot" not in answer.install
 
 
 def test_rhel_is_like_fedora(doctor, system, monkeypatch):

@@ -97,6 +97,20 @@ static void files_that_are_none(void **state)
 	expect_none(in_directory("magic"), "not a usable ELF file");
 }
 
+static void build_ids_in_hexadecimal(void **state)
+{
+	uint8_t bytes[3] = {0};
+
+	(void)state;
+	assert_int_equal(symbols_parse_build_id("0aFf", bytes, 3), 2);
+	assert_memory_equal(bytes, "\x0a\xff", 2);
+	assert_int_equal(symbols_parse_build_id("12345678", bytes, 3), 3);
+	assert_int_equal(symbols_parse_build_id("123", bytes, 3), 1);
+	assert_int_equal(symbols_parse_build_id("1x34", bytes, 3), 0);
+	assert_int_equal(symbols_parse_build_id("", bytes, 3), 0);
+	assert_int_equal(symbols_parse_build_id(NULL, bytes, 3), 0);
+}
+
 static void expect_found(const struct symbols_module *module)
 {
 	size_t count;
@@ -248,6 +262,7 @@ static void readers_leave_no_trace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(build_ids_in_hexadecimal),
 		cmocka_unit_test(files_that_are_none),
 		cmocka_unit_test(more_can_be_added_later),
 		cmocka_unit_test(reading_may_go_on_meanwhile),
