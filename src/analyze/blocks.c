@@ -159,7 +159,7 @@ bool analyze_place_address(const struct analyze_model *model, const struct analy
 	*ret = at->offset;
 	if (place == 0)
 		return false;
-	if (!model->modules[at->module].path.bytes)
+	if (model->modules[at->module].is_made)
 		return true;
 	for (size_t i = 0; i < blocks->mapping_count; i++) {
 		const struct analyze_mapping *mapping = &blocks->mappings[i];

@@ -78,6 +78,7 @@ struct analyze_module {
 	struct analyze_text reason; /* why symbols are not full */
 	enum analyze_symbols symbols;
 	bool is_file;    /* can have symbols */
+	bool is_made;    /* at run time: offsets are addresses */
 	bool is_runtime; /* the C or C++ library, or the loader */
 };
 

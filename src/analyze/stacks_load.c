@@ -125,6 +125,7 @@ static struct error *add_module(void *context, const void *from)
 	struct analyze_module module = {
 		.symbols = symbols_of(row->symbols),
 		.is_file = row->kind == STORE_MODULE_FILE,
+		.is_made = row->kind == STORE_MODULE_ANON || row->kind == STORE_MODULE_JIT,
 	};
 
 	TRY(analyze_ids_add(&loading->modules, row->id));

@@ -1,8 +1,11 @@
 #include "collect/files.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -201,6 +204,39 @@ struct error *collect_files_find(const struct collect_files *files,
 	    now.st_ino == then.st_ino)
 		return NULL;
 	if (asprintf(ret, "/proc/%d/fd/%d", (int)getpid(), files->list.items[at].fd) < 0) {
+		*ret = NULL;
+		return error_no_memory();
+	}
+	return NULL;
+}
+
+/* Up to its last segment or section header. */
+static size_t vdso_bytes(const Elf64_Ehdr *head)
+{
+	const Elf64_Phdr *segments = (const void *)((const char *)head + head->e_phoff);
+	uint64_t end = head->e_shoff + (uint64_t)head->e_shnum * head->e_shentsize;
+
+	for (unsigned int i = 0; i < head->e_phnum; i++)
+		if (segments[i].p_offset + segments[i].p_filesz > end)
+			end = segments[i].p_offset + segments[i].p_filesz;
+	return (size_t)end;
+}
+
+struct error *collect_vdso_path(int *fd, char **ret)
+{
+	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR);
+
+	*ret = NULL;
+	if (!image)
+		return NULL;
+	if (*fd < 0) {
+		size_t bytes = vdso_bytes((const void *)image);
+
+		*fd = memfd_create("vdso", MFD_CLOEXEC);
+		if (*fd < 0 || write(*fd, image, bytes) != (ssize_t)bytes)
+			return NULL;
+	}
+	if (asprintf(ret, "/proc/%d/fd/%d", (int)getpid(), *fd) < 0) {
 		*ret = NULL;
 		return error_no_memory();
 	}

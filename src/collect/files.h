@@ -33,5 +33,8 @@ struct error *collect_files_see(struct collect_files *files, const struct ledger
  * as good, or it is not held. files may be NULL. */
 struct error *collect_files_find(const struct collect_files *files,
 				 const struct ledger_module *module, char **ret) ERROR_MUST_CHECK;
+/* The code that this kernel maps into every process, as a file: *fd −1 = not made yet, then
+ * the caller's, which must stay open. *ret NULL = there is none. */
+struct error *collect_vdso_path(int *fd, char **ret) ERROR_MUST_CHECK;
 
 #endif

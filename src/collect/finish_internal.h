@@ -13,6 +13,7 @@
 #include "ledger/family.h"
 #include "ledger/stacks.h"
 #include "store/store.h"
+#include "symbols/jit.h"
 
 /* Sums over rows, which may be negative in one row or in a damaged ledger. */
 struct finish_counts {
@@ -116,6 +117,10 @@ void collect_finish_peak(struct finish_process *process);
 /* finish_time.c: snapshots and series. */
 struct error *collect_finish_snaps(struct finish_process *process) ERROR_MUST_CHECK;
 struct error *collect_finish_series(struct finish_process *process) ERROR_MUST_CHECK;
+
+/* finish_jit.c: what runtimes left of a process, for the addresses in jit. */
+struct error *collect_finish_jit(const struct finishing *finishing, uint32_t serial,
+				 struct symbols_jit *jit) ERROR_MUST_CHECK;
 
 /* finish_blocks.c: cohorts and blocks. */
 struct error *collect_finish_blocks(struct finish_process *process) ERROR_MUST_CHECK;

@@ -9,7 +9,7 @@
 
 /* Where frames are, whatever is above or below them. */
 struct loc {
-	uint32_t module; /* place in stacks; 0 = none */
+	uint32_t module; /* place in stacks */
 	uint32_t flags;
 	uint64_t offset;
 	uint32_t named;  /* of symbols_title_line() */
@@ -20,7 +20,10 @@ struct finish_placing {
 	struct finishing *finishing;
 	struct symbols *symbols;
 	struct symbols_module **modules; /* by place in stacks; NULL = nothing to look up */
-	VECTOR(struct loc) locs;         /* [0] is not used */
+	int vdso;                        /* descriptor of this kernel's; −1 = not open */
+	struct symbols_jit *jits;        /* likewise, of code in no module */
+	size_t jit_count;
+	VECTOR(struct loc) locs; /* [0] is not used */
 	struct map_index loc_index;
 	VECTOR(uint32_t) frame_locs; /* by frame, as far as they are placed; 0 = cut */
 };
@@ -90,6 +93,7 @@ struct error *collect_finish_frames(struct finishing *finishing)
 			return error_no_memory();
 		finishing->placing = placing;
 		placing->finishing = finishing;
+		placing->vdso = -1;
 		TRY(vector_push(&placing->locs, (struct loc){0}));
 		TRY(vector_push(&placing->frame_locs, 0));
 	}
@@ -106,6 +110,11 @@ void collect_finish_frames_free(struct finishing *finishing)
 		return;
 	symbols_free(placing->symbols);
 	free(placing->modules);
+	if (placing->vdso >= 0)
+		close(placing->vdso);
+	for (size_t i = 0; i < placing->jit_count; i++)
+		symbols_jit_free(&placing->jits[i]);
+	free(placing->jits);
 	vector_free(&placing->frame_locs);
 	vector_free(&placing->locs);
 	map_index_free(&placing->loc_index);
@@ -114,7 +123,7 @@ void collect_finish_frames_free(struct finishing *finishing)
 
 static bool has_symbols(const struct ledger_module *module)
 {
-	return !(module->flags & (MGL_MODULE_AGENT | MGL_MODULE_VDSO));
+	return !(module->flags & (MGL_MODULE_AGENT | LEDGER_MODULE_NOWHERE));
 }
 
 static struct error *add_module(struct finish_placing *placing, const struct ledger_module *module,
@@ -122,7 +131,10 @@ static struct error *add_module(struct finish_placing *placing, const struct led
 {
 	CLEANUP_FREE char *file = NULL;
 
-	TRY(collect_files_find(placing->finishing->options->files, module, &file));
+	if (module->flags & MGL_MODULE_VDSO)
+		TRY(collect_vdso_path(&placing->vdso, &file));
+	else
+		TRY(collect_files_find(placing->finishing->options->files, module, &file));
 	TRY(symbols_module_add(placing->symbols, module->path.bytes, module->build_id,
 			       module->build_id_bytes, ret));
 	return file ? symbols_module_add_file(*ret, file) : NULL;
@@ -143,7 +155,7 @@ static struct error *start_symbols(struct finish_placing *placing)
 		const struct ledger_module *module = stacks->modules.items[loc->module];
 		struct symbols_module **known = &placing->modules[loc->module];
 
-		if (loc->module == 0 || !has_symbols(module))
+		if (!has_symbols(module))
 			continue;
 		/* Opening a library's debug information takes its time: not for nothing. */
 		if (!*known)
@@ -204,31 +216,88 @@ static struct error *put_module(struct finish_placing *placing, size_t at)
 	return store_put(writer, &row);
 }
 
-/* The id of the module of what is in none. */
-static uint32_t nowhere(const struct finish_placing *placing)
+static bool is_nowhere(const struct finish_placing *placing, uint32_t module)
 {
-	return (uint32_t)placing->finishing->stacks.modules.count;
+	return placing->finishing->stacks.modules.items[module]->flags & LEDGER_MODULE_NOWHERE;
+}
+
+static struct error *put_nowhere(struct finish_placing *placing, size_t at)
+{
+	const struct symbols_jit *jit = &placing->jits[at];
+	struct store_module row = {
+		.id = at,
+		.kind = jit->named ? STORE_MODULE_JIT : STORE_MODULE_ANON,
+		.symbols = STORE_SYMBOLS_NONE,
+	};
+
+	if (jit->named)
+		row.symbols = jit->lined ? STORE_SYMBOLS_FULL : STORE_SYMBOLS_SYMTAB;
+	if (jit->named < jit->pcs.count)
+		TRY(intern(placing,
+			   jit->named ? "some of the code is in no perf map or jitdump file"
+				      : "code made at run time, and no perf map or jitdump file",
+			   &row.reason));
+	TRY(intern(placing, jit->named ? "[jit]" : "[anonymous]", &row.path));
+	return store_put(placing->finishing->writer, &row);
 }
 
 static struct error *put_modules(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
-	struct store_module row = {
-		.id = nowhere(placing),
-		.kind = STORE_MODULE_ANON,
-		.symbols = STORE_SYMBOLS_NONE,
-	};
-	bool needed = false;
 
-	for (size_t i = 1; i < stacks->modules.count; i++)
-		if (!(stacks->modules.items[i]->flags & MGL_MODULE_AGENT))
+	for (uint32_t i = 1; i < stacks->modules.count; i++) {
+		if (stacks->modules.items[i]->flags & MGL_MODULE_AGENT)
+			continue;
+		if (is_nowhere(placing, i))
+			TRY(put_nowhere(placing, i));
+		else
 			TRY(put_module(placing, i));
-	for (size_t i = 1; i < placing->locs.count; i++)
-		needed |= placing->locs.items[i].module == 0;
-	if (!needed)
-		return NULL;
-	TRY(intern(placing, "[anonymous]", &row.path));
-	return store_put(placing->finishing->writer, &row);
+	}
+	return NULL;
+}
+
+static uint64_t jit_pc(const struct loc *loc)
+{
+	return loc->flags & STORE_LOC_EXACT ? loc->offset : loc->offset - 1;
+}
+
+static struct error *name_jits(struct finish_placing *placing)
+{
+	const struct ledger_stacks *stacks = &placing->finishing->stacks;
+
+	placing->jits = calloc(stacks->modules.count, sizeof(*placing->jits));
+	if (!placing->jits)
+		return error_no_memory();
+	placing->jit_count = stacks->modules.count;
+	for (size_t i = 1; i < placing->locs.count; i++) {
+		const struct loc *loc = &placing->locs.items[i];
+
+		if (loc->module && is_nowhere(placing, loc->module))
+			TRY(symbols_jit_add(&placing->jits[loc->module], jit_pc(loc)));
+	}
+	for (size_t i = 1; i < stacks->modules.count; i++)
+		if (placing->jits[i].pcs.count)
+			TRY(collect_finish_jit(placing->finishing, stacks->modules.items[i]->index,
+					       &placing->jits[i]));
+	return NULL;
+}
+
+/* false = it has no name. */
+static bool jit_frame(const struct finish_placing *placing, const struct loc *loc,
+		      struct symbols_frame *ret)
+{
+	const struct symbols_jit *jit = &placing->jits[loc->module];
+	const struct symbols_jit_pc *pc = symbols_jit_find(jit, jit_pc(loc));
+
+	if (!pc || !pc->function)
+		return false;
+	*ret = (struct symbols_frame){
+		.function = symbols_jit_text(jit, pc->function),
+		.file = symbols_jit_text(jit, pc->file),
+		.line = pc->line,
+		.column = pc->column,
+	};
+	return true;
 }
 
 static struct error *put_lines(struct finish_placing *placing, size_t at)
@@ -236,12 +305,17 @@ static struct error *put_lines(struct finish_placing *placing, size_t at)
 	struct loc *loc = &placing->locs.items[at];
 	const struct collect_finish_options *options = placing->finishing->options;
 	const struct symbols_frame *frames = NULL;
+	struct symbols_frame made;
 	size_t count = 0;
 
 	loc->named = SYMBOLS_TITLE_NONE;
 	if (placing->modules[loc->module])
 		frames = symbols_frames(placing->modules[loc->module], loc->offset,
 					loc->flags & STORE_LOC_EXACT, &count);
+	else if (is_nowhere(placing, loc->module) && jit_frame(placing, loc, &made)) {
+		frames = &made;
+		count = 1;
+	}
 	if (count == 0)
 		loc->named = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -273,16 +347,14 @@ static struct error *put_locs(struct finish_placing *placing)
 	for (size_t i = 1; i < placing->locs.count; i++) {
 		struct loc *loc = &placing->locs.items[i];
 
-		TRY(store_put(placing->finishing->writer,
-			      &((struct store_loc){
-				      .id = i,
-				      .module = loc->module ? loc->module : nowhere(placing),
-				      .offset = loc->offset,
-				      .flags = loc->flags,
-			      })));
-		if (loc->module)
-			loc->is_runtime = symbols_title_is_runtime(
-				stacks->modules.items[loc->module]->path.bytes);
+		TRY(store_put(placing->finishing->writer, &((struct store_loc){
+								  .id = i,
+								  .module = loc->module,
+								  .offset = loc->offset,
+								  .flags = loc->flags,
+							  })));
+		loc->is_runtime =
+			symbols_title_is_runtime(stacks->modules.items[loc->module]->path.bytes);
 	}
 	return NULL;
 }
@@ -344,7 +416,8 @@ struct error *collect_finish_symbols(struct finishing *finishing)
 {
 	TRY(collect_finish_frames(finishing));
 	TRY(put_locs(finishing->placing));
-	return start_symbols(finishing->placing);
+	TRY(start_symbols(finishing->placing));
+	return name_jits(finishing->placing);
 }
 
 struct error *collect_finish_stacks(struct finishing *finishing)

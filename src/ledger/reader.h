@@ -53,6 +53,10 @@ struct ledger_slot {
 	struct mgl_calls calls[MGL_API_COUNT];
 };
 
+/* Never in a ledger: of stacks.h, code of one process that is in no module; its offsets are
+ * addresses, its index is the process's serial. */
+#define LEDGER_MODULE_NOWHERE UINT32_C(0x80000000)
+
 struct ledger_module {
 	uint32_t index; /* what nodes name; 0 = this place is not in use */
 	uint32_t flags; /* enum mgl_module_flags */

@@ -78,7 +78,7 @@ static struct ledger_module module_copy(struct ledger_reader *reader,
 {
 	struct ledger_module copy = {
 		.index = READ_ONCE(module->index),
-		.flags = READ_ONCE(module->flags),
+		.flags = READ_ONCE(module->flags) & ~LEDGER_MODULE_NOWHERE,
 		.start = READ_ONCE(module->start),
 		.stop = READ_ONCE(module->stop),
 		.bias = READ_ONCE(module->bias),

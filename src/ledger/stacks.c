@@ -166,6 +166,27 @@ static struct error *known_set(struct ledger_naming *naming, uint32_t ref, uint3
 	return NULL;
 }
 
+/* Two processes have other code at one address. */
+static struct error *find_nowhere(struct ledger_naming *naming, uint32_t serial)
+{
+	struct ledger_module module = {
+		.index = serial,
+		.flags = LEDGER_MODULE_NOWHERE,
+		.path = {.bytes = ""},
+	};
+
+	if (naming->nowhere)
+		return NULL;
+	CLEANUP_FREE struct ledger_module *copy = module_copy(&module);
+
+	if (!copy)
+		return error_no_memory();
+	TRY(vector_push(&naming->stacks->modules, copy));
+	(void)STEAL(copy);
+	naming->nowhere = (uint32_t)naming->stacks->modules.count - 1;
+	return NULL;
+}
+
 /* The frame of one node whose parent's is known. */
 static struct error *name_node(struct ledger_naming *naming, const struct ledger_node *node,
 			       uint32_t parent, uint32_t *ret)
@@ -180,6 +201,10 @@ static struct error *name_node(struct ledger_naming *naming, const struct ledger
 		.depth = stacks->frames.items[parent].depth + 1,
 	};
 
+	if (!node->module && !(node->flags & MGL_NODE_CUT)) {
+		TRY(find_nowhere(naming, from->serial));
+		frame.module = naming->nowhere;
+	}
 	if (node->module) {
 		if (from->modules[node->module].flags & MGL_MODULE_AGENT) {
 			*ret = parent;

@@ -18,7 +18,7 @@
 /* A frame below its parent's; [0] of the array stands for "no frame". */
 struct ledger_frame {
 	uint32_t parent; /* place of the outer frame; 0 = outermost */
-	uint32_t module; /* place; 0 = none, and offset is the address itself */
+	uint32_t module; /* place; 0 = none, where the stack is cut */
 	uint64_t offset; /* pc as captured − load bias */
 	uint32_t flags;  /* MGL_NODE_EXACT, _FP, _CUT */
 	uint32_t depth;  /* frames from here to the outermost */
@@ -36,6 +36,7 @@ struct ledger_stacks {
 struct ledger_naming {
 	struct ledger_stacks *stacks;
 	size_t process;           /* place in the reader's */
+	uint32_t nowhere;         /* place of its code that is in no module; 0 = none was met */
 	VECTOR(uint32_t) modules; /* by the process's index: place in the whole; 0 = not known */
 	uint32_t **nodes;         /* by ref, in pages: 1 + place of its frame; 0 = not met */
 	uint32_t page_end;

@@ -158,13 +158,16 @@ static void put_modules(struct strbuf *out, const struct analyze_model *model,
 	for (uint32_t i = 1; i < model->module_count; i++) {
 		const struct analyze_module *module = &model->modules[i];
 
-		if (!module->path.bytes)
+		if (!module->path.bytes && !module->reason.bytes)
 			continue;
 		strbuf_append(out, first ? "\n" : "");
 		put_label(out, style, first ? "MODULES" : "");
 		first = false;
 		put_symbols_word(out, model, i);
-		put_text(out, &module->path);
+		if (module->path.bytes)
+			put_text(out, &module->path);
+		else
+			report_put_module(out, model, i);
 		put_below(out, "build-id ", &module->build_id);
 		put_below(out, "from ", &module->debug_file);
 		put_reason(out, style, &module->reason);
