@@ -150,7 +150,8 @@ static struct error *write_whole(struct collect_symbolizing *symbolizing,
 	sigprocmask(SIG_BLOCK, &interruptions, &before);
 	struct error *error = collect_symbolizing_write(symbolizing, output);
 
-	collect_output_close(output);
+	if (error)
+		collect_output_close(output);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return error;
 }
@@ -166,7 +167,7 @@ static struct error *update(const struct request *request, const char *path,
 	} else {
 		TRY(write_whole(symbolizing, output));
 		cli_note("symbolized %s: %zu of %zu modules have line numbers",
-			 request->output ? request->output : path, tally.with_lines, tally.all);
+			 request->output ? output->path : path, tally.with_lines, tally.all);
 	}
 	if (tally.with_lines < tally.all)
 		cli_note("what to install: mallograph doctor %s", path);

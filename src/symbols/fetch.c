@@ -284,6 +284,7 @@ static void begin_again(struct symbols_module *module)
 		module->addresses.items[i].count = 0;
 	}
 	module->frames.count = 0;
+	symbols_cached_free(&module->cached);
 	module->is_dirty = true;
 }
 
