@@ -73,6 +73,7 @@ void symbols_image_close(struct symbols_image *image)
 	symbols_names_free(&image->names);
 	symbols_symtab_free(&image->symtab);
 	symbols_units_free(&image->units);
+	symbols_package_close(image->package);
 	if (image->dwfl)
 		dwfl_end(image->dwfl);
 	symbols_search_free(&image->search);
@@ -123,7 +124,9 @@ static const char *call_file(struct symbols_unit *unit, Dwarf_Die *inlined)
 	size_t count;
 
 	if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &number) != 0 ||
-	    dwarf_getsrcfiles(&unit->code, &files, &count) != 0 || number >= count)
+	    (dwarf_getsrcfiles(&unit->code, &files, &count) != 0 &&
+	     dwarf_getsrcfiles(&unit->die, &files, &count) != 0) ||
+	    number >= count)
 		return NULL;
 	return dwarf_filesrc(files, number, NULL, NULL);
 }

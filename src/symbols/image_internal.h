@@ -25,6 +25,7 @@ struct symbols_image {
 	struct strbuf reason;
 	struct strbuf build_id; /* in hexadecimal */
 	char *debug_file;
+	struct symbols_package *package; /* of .dwo files; NULL = none */
 	struct symbols_units units;
 	struct symbols_symtab symtab;
 	struct symbols_names names;

@@ -122,20 +122,22 @@ struct error *symbols_image_open_dwarf(struct symbols_image *image)
 	}
 	if (!alternate_is_right(image, dwarf))
 		return NULL;
-	TRY(symbols_units_load(dwarf, &image->units));
-	bool has_package = symbols_split_trace(&image->units,
-					       image->debug_file ? image->debug_file : image->path,
-					       &image->search.trace);
+	const char *paths[] = {
+		image->debug_file ? image->debug_file : image->path,
+		image->path,
+	};
+	size_t count = image->debug_file && image->path ? 2 : 1;
+
+	TRY(symbols_split_open(paths, count, &image->package));
+	TRY(symbols_units_load(dwarf, image->package, &image->units));
+	symbols_split_trace(&image->units, paths, count, &image->search.trace);
 	if (image->units.has_functions)
 		image->level = SYMBOLS_FULL;
 	else if (image->units.has_lines)
 		image->level = SYMBOLS_LINES;
 	if (image->units.lacks_split)
 		symbols_image_because(image,
-				      "its split debug information (.dwo files) was not found%s",
-				      has_package ? ", but a .dwp file of them, which elfutils "
-						    "reads from 0.192 on"
-						  : "");
+				      "its split debug information (.dwo files) was not found");
 	else if (image->level == SYMBOLS_LINES)
 		symbols_image_because(image, "its debug information has lines alone");
 	else if (image->level != SYMBOLS_FULL)

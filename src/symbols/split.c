@@ -1,7 +1,6 @@
 #include "symbols/split.h"
 
 #include <dwarf.h>
-#include <elfutils/libdwfl.h>
 #include <limits.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ static const char *string_attribute(Dwarf_Die *die, unsigned name)
 
 /* Whether it is there: then the next place is not looked at. */
 static bool trace_path(const struct symbols_unit *unit, const char *directory, const char *name,
-		       struct symbols_trace *trace)
+		       bool has_package, struct symbols_trace *trace)
 {
 	CLEANUP_STRBUF struct strbuf path = STRBUF_EMPTY;
 	struct symbols_try tried = {.place = SYMBOLS_PLACE_SPLIT};
@@ -33,14 +32,14 @@ static bool trace_path(const struct symbols_unit *unit, const char *directory, c
 	tried.outcome = SYMBOLS_OUTCOME_FOUND;
 	if (!tried.identity.exists)
 		tried.outcome = SYMBOLS_OUTCOME_ABSENT;
-	else if (unit->is_open && unit->code.addr == unit->die.addr)
+	else if (!has_package && unit->is_open && unit->code.addr == unit->die.addr)
 		tried.outcome = SYMBOLS_OUTCOME_OTHER_BUILD_ID;
 	symbols_trace_add(trace, &tried);
 	return tried.outcome == SYMBOLS_OUTCOME_FOUND;
 }
 
 /* Beside the file with the unit's skeleton, then where it was compiled. */
-static void trace_unit(const struct symbols_unit *unit, const char *directory,
+static void trace_unit(const struct symbols_unit *unit, const char *directory, bool has_package,
 		       struct symbols_trace *trace)
 {
 	Dwarf_Die die = unit->die;
@@ -49,61 +48,72 @@ static void trace_unit(const struct symbols_unit *unit, const char *directory,
 
 	if (!name)
 		name = string_attribute(&die, DW_AT_GNU_dwo_name);
-	if (name && !trace_path(unit, directory, name, trace) && compiled && *name != '/')
-		trace_path(unit, compiled, name, trace);
+	if (name && !trace_path(unit, directory, name, has_package, trace) && compiled &&
+	    *name != '/')
+		trace_path(unit, compiled, name, has_package, trace);
 }
 
-#define PACKAGES_SINCE 192 /* elfutils 0. */
-
-static bool reads_packages(void)
+/* "PATH.dwp" of where the file really is; failed = no memory. */
+static struct strbuf package_path(const char *path)
 {
-	const char *version = dwfl_version(NULL);
-	const char *dot = version ? strchr(version, '.') : NULL;
+	struct strbuf text = STRBUF_EMPTY;
+	CLEANUP_FREE char *real = realpath(path, NULL);
 
-	return dot && (strtol(dot + 1, NULL, 10) >= PACKAGES_SINCE || version[0] != '0');
+	strbuf_printf(&text, "%s.dwp", real ? real : path);
+	return text;
 }
 
+struct error *symbols_split_open(const char *const *paths, size_t count,
+				 struct symbols_package **ret)
+{
+	*ret = NULL;
+	for (size_t i = 0; i < count && !*ret; i++) {
+		CLEANUP_STRBUF struct strbuf path = package_path(paths[i]);
+
+		TRY(strbuf_result(&path));
+		TRY(symbols_package_open(path.text, ret));
+	}
+	return NULL;
+}
+
+/* Whether it is there to be used. */
 static bool trace_package(const char *path, struct symbols_trace *trace)
 {
-	CLEANUP_STRBUF struct strbuf package = STRBUF_EMPTY;
-	struct symbols_try tried = {
-		.place = SYMBOLS_PLACE_SPLIT,
-		.outcome = SYMBOLS_OUTCOME_FOUND,
-	};
+	CLEANUP_STRBUF struct strbuf package = package_path(path);
+	struct symbols_package *opened = NULL;
+	struct symbols_try tried = {.place = SYMBOLS_PLACE_SPLIT};
 
-	strbuf_printf(&package, "%s.dwp", path);
 	if (package.failed) {
 		trace->is_cut = true;
 		return false;
 	}
 	tried.path = package.text;
 	tried.identity = symbols_identity_of(package.text);
-	if (!tried.identity.exists) {
-		tried.outcome = SYMBOLS_OUTCOME_ABSENT;
-	} else if (!reads_packages()) {
-		tried.outcome = SYMBOLS_OUTCOME_UNREADABLE;
-		tried.detail = "a package of .dwo files, which elfutils reads from 0.192 on";
+	tried.outcome = SYMBOLS_OUTCOME_ABSENT;
+	if (tried.identity.exists) {
+		error_free(symbols_package_open(package.text, &opened));
+		tried.outcome = opened ? SYMBOLS_OUTCOME_FOUND : SYMBOLS_OUTCOME_UNREADABLE;
+		tried.detail = opened ? NULL : "not a package of .dwo files";
 	}
+	symbols_package_close(opened);
 	symbols_trace_add(trace, &tried);
-	return tried.outcome == SYMBOLS_OUTCOME_UNREADABLE;
+	return opened != NULL;
 }
 
-bool symbols_split_trace(const struct symbols_units *units, const char *path,
+void symbols_split_trace(const struct symbols_units *units, const char *const *paths, size_t count,
 			 struct symbols_trace *trace)
 {
-	CLEANUP_FREE char *real = realpath(path, NULL);
+	CLEANUP_FREE char *real = realpath(paths[0], NULL);
 	char *slash = real ? strrchr(real, '/') : NULL;
-	bool any = false, unread;
+	bool any = false, found = false;
 
 	for (size_t i = 0; i < units->all.count && !any; i++)
 		any = units->all.items[i].is_skeleton;
-	if (!any)
-		return false;
-	unread = trace_package(real ? real : path, trace);
+	for (size_t i = 0; i < count && any && !found; i++)
+		found = trace_package(paths[i], trace);
 	if (slash)
 		*slash = '\0';
-	for (size_t i = 0; i < units->all.count; i++)
+	for (size_t i = 0; i < units->all.count && any; i++)
 		if (units->all.items[i].is_skeleton)
-			trace_unit(&units->all.items[i], slash ? real : "", trace);
-	return unread;
+			trace_unit(&units->all.items[i], slash ? real : "", found, trace);
 }

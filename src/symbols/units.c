@@ -65,11 +65,13 @@ void symbols_unit_open(struct symbols_unit *unit)
 {
 	Dwarf_Die split;
 
-	if (unit->is_skeleton && !unit->is_open &&
-	    dwarf_cu_info(unit->die.cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) == 0 &&
-	    split.cu)
-		unit->code = split;
+	if (!unit->is_skeleton || unit->is_open)
+		return;
 	unit->is_open = true;
+	if ((dwarf_cu_info(unit->die.cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) == 0 &&
+	     split.cu) ||
+	    (unit->package && symbols_package_unit(unit->package, &unit->die, &split)))
+		unit->code = split;
 }
 
 /* One .dwo file is enough to know whether there are any. */
@@ -85,7 +87,8 @@ static void appraise(struct symbols_units *units, struct symbols_unit *unit)
 		units->has_lines = true;
 }
 
-struct error *symbols_units_load(Dwarf *dwarf, struct symbols_units *ret)
+struct error *symbols_units_load(Dwarf *dwarf, struct symbols_package *package,
+				 struct symbols_units *ret)
 {
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die;
@@ -97,6 +100,7 @@ struct error *symbols_units_load(Dwarf *dwarf, struct symbols_units *ret)
 			.die = die,
 			.code = die,
 			.is_skeleton = type == DW_UT_skeleton,
+			.package = package,
 		};
 
 		if (type != DW_UT_compile && type != DW_UT_skeleton)

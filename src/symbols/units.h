@@ -15,6 +15,7 @@
 
 #include "base/vector.h"
 #include "symbols/interval.h"
+#include "symbols/package.h"
 
 struct symbols_range {
 	uint64_t low;
@@ -38,8 +39,9 @@ struct symbols_function {
 
 struct symbols_unit {
 	Dwarf_Die die;  /* has lines and ranges */
-	Dwarf_Die code; /* has functions: the same, or once open the one in the .dwo file */
+	Dwarf_Die code; /* has functions: the same, or once open the one in the .dwo or .dwp file */
 	bool is_skeleton;
+	struct symbols_package *package; /* that may have the other half; NULL = none */
 	bool is_open;
 	bool is_loaded;
 	bool is_searched;                   /* everywhere, not only where functions usually are */
@@ -55,7 +57,9 @@ struct symbols_units {
 	bool lacks_split; /* a .dwo file was not found */
 };
 
-struct error *symbols_units_load(Dwarf *dwarf, struct symbols_units *ret) ERROR_MUST_CHECK;
+/* package: of its .dwo files, if there is one; outlives the units. */
+struct error *symbols_units_load(Dwarf *dwarf, struct symbols_package *package,
+				 struct symbols_units *ret) ERROR_MUST_CHECK;
 void symbols_units_free(struct symbols_units *units);
 
 /* A DIE's ranges past these are not looked at: only damaged files have so many. */

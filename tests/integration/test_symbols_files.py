@@ -402,40 +402,6 @@ def test_minidebuginfo(program, tmp_path):
     assert answers["shown"] == [("shown", None, 0, 0, False)]
 
 
-@pytest.mark.parametrize("version", ["4", "5"])
-def test_split_dwarf(program, version):
-    p = program("-gsplit-dwarf", f"-gdwarf-{version}")
-    dwo = list(p.directory.glob("*.dwo"))
-    assert len(dwo) == 1
-    verdict, answers = p.ask(build_id(p.path))
-    assert verdict["level"] == "full" and verdict["reason"] is None
-    assert tries(verdict) == [("split", "not there", f"{p.path}.dwp"), ("split", "found", str(dwo[0]))]
-    expect_lines(answers, p.source)
-
-    dwo[0].unlink()
-    verdict, answers = p.ask(build_id(p.path))
-    assert ("split", "not there", str(dwo[0])) in tries(verdict)
-    assert verdict["level"] == "lines" and ".dwo" in verdict["reason"]
-    expect_lines(answers, p.source)
-
-
-def test_a_package_of_split_dwarf(program):
-    """Lines in any case; functions where elfutils is new enough, and else it is told.
-    (DWARF 4: of 5 dwp itself may crash.)"""
-    need("dwp")
-    p = program("-gsplit-dwarf", "-gdwarf-4")
-    (dwo,) = p.directory.glob("*.dwo")
-    run("dwp", "-e", p.path, "-o", f"{p.path}.dwp")
-    dwo.unlink()
-    verdict, answers = p.ask(build_id(p.path))
-    expect_lines(answers, p.source)
-    if verdict["level"] == "full":
-        assert ("split", "found", f"{p.path}.dwp") in tries(verdict)
-    else:
-        assert verdict["level"] == "lines" and "0.192" in verdict["reason"]
-        assert ["split", "cannot be read", f"{p.path}.dwp"] in [t[:3] for t in verdict["tries"]]
-
-
 @pytest.mark.parametrize("flags", [
     ["-gz=zlib"], ["-no-pie"], ["-no-pie", "-Wl,-Ttext-segment=0x10000000"],
     ["-shared", "-fPIC", "-Wl,-Ttext-segment=0x30000000"], ["-static"], ["-flto"],
