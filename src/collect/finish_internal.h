@@ -118,6 +118,9 @@ void collect_finish_peak(struct finish_process *process);
 struct error *collect_finish_snaps(struct finish_process *process) ERROR_MUST_CHECK;
 struct error *collect_finish_series(struct finish_process *process) ERROR_MUST_CHECK;
 
+/* finish_process.c: the process itself, after all that is of it. */
+struct error *collect_finish_put_process(struct finish_process *process) ERROR_MUST_CHECK;
+
 /* finish_jit.c: what runtimes left of a process, for the addresses in jit. */
 struct error *collect_finish_jit(const struct finishing *finishing, uint32_t serial,
 				 struct symbols_jit *jit) ERROR_MUST_CHECK;
