@@ -109,7 +109,7 @@ static struct error *print_missing(const struct collect_symbolizing *symbolizing
 	struct collect_symbolized_module module;
 
 	for (size_t i = 0; collect_symbolizing_module(symbolizing, i, &module); i++) {
-		if (module.has_lines)
+		if (module.has_lines || !module.is_file)
 			continue;
 		strbuf_clear(&line);
 		strbuf_printf(&line, "%s\t", module.build_id);
@@ -130,8 +130,8 @@ static struct tally count(const struct collect_symbolizing *symbolizing)
 	struct tally tally = {0};
 
 	for (size_t i = 0; collect_symbolizing_module(symbolizing, i, &module); i++) {
-		tally.all++;
-		tally.with_lines += module.has_lines;
+		tally.all += module.is_file;
+		tally.with_lines += module.is_file && module.has_lines;
 		tally.better += module.is_better;
 	}
 	return tally;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "collect/files.h"
 #include "symbols/title.h"
 
 void collect_symbolizing_close(struct collect_symbolizing *symbolizing)
@@ -23,6 +24,8 @@ void collect_symbolizing_close(struct collect_symbolizing *symbolizing)
 	vector_free(&symbolizing->alloc_fns);
 	free(symbolizing->alloc_fn);
 	error_free(symbolizing->error);
+	if (symbolizing->vdso >= 0)
+		close(symbolizing->vdso);
 	symbols_free(symbolizing->symbols);
 	store_reader_close(symbolizing->reader);
 	free(symbolizing);
@@ -56,8 +59,14 @@ static struct error *add_module(struct collect_symbolizing *symbolizing,
 	struct store_text path;
 	struct error *error = store_string(symbolizing->reader, row->path, &path);
 
+	module.is_vdso = row->kind == STORE_MODULE_VDSO;
+	/* Others have no file to read. */
+	if (row->kind != STORE_MODULE_FILE && !module.is_vdso)
+		module.level = SYMBOLS_FULL;
 	if (!error)
 		error = collect_symbolize_plain(&path, &module.path);
+	if (!error)
+		module.is_runtime = symbols_title_is_runtime(module.path);
 	if (!error)
 		error = collect_symbolize_plain(&row->build_id, &module.build_id);
 	if (!error)
@@ -69,11 +78,6 @@ static struct error *add_module(struct collect_symbolizing *symbolizing,
 		free(module.build_id);
 		return error;
 	}
-	symbolizing->modules.items[symbolizing->modules.count - 1].is_runtime =
-		symbols_title_is_runtime(module.path);
-	/* Others have no file to read. */
-	if (row->kind != STORE_MODULE_FILE)
-		symbolizing->modules.items[symbolizing->modules.count - 1].level = SYMBOLS_FULL;
 	return NULL;
 }
 
@@ -101,6 +105,20 @@ static struct error *read_modules(struct collect_symbolizing *symbolizing)
 	return close_cursor(cursor, error);
 }
 
+static struct error *look_up(struct collect_symbolizing *symbolizing,
+			     struct symbolize_module *module)
+{
+	CLEANUP_FREE char *file = NULL;
+	uint8_t id[64];
+
+	TRY(symbols_module_add(symbolizing->symbols, module->path, id,
+			       symbols_parse_build_id(module->build_id, id, sizeof(id)),
+			       &module->symbols));
+	if (module->is_vdso)
+		TRY(collect_vdso_path(&symbolizing->vdso, &file));
+	return file ? symbols_module_add_file(module->symbols, file) : NULL;
+}
+
 static struct error *add_loc(struct collect_symbolizing *symbolizing, const struct store_loc *row)
 {
 	const uint64_t *at = map_u64_find(&symbolizing->module_at, row->module);
@@ -117,13 +135,8 @@ static struct error *add_loc(struct collect_symbolizing *symbolizing, const stru
 	TRY(vector_push(&symbolizing->locs, loc));
 	if (loc.module == 0 || module->level == SYMBOLS_FULL || row->offset == STORE_UNKNOWN)
 		return NULL;
-	if (!module->symbols) {
-		uint8_t id[64];
-
-		TRY(symbols_module_add(symbolizing->symbols, module->path, id,
-				       symbols_parse_build_id(module->build_id, id, sizeof(id)),
-				       &module->symbols));
-	}
+	if (!module->symbols)
+		TRY(look_up(symbolizing, module));
 	return symbols_address_add(module->symbols, loc.offset, loc.is_exact);
 }
 
@@ -267,6 +280,7 @@ struct error *collect_symbolizing_open(const char *path, const struct symbols_op
 
 	if (!symbolizing)
 		return error_no_memory();
+	symbolizing->vdso = -1;
 	struct error *error = read_all(symbolizing, path, options);
 
 	if (error)
@@ -295,6 +309,7 @@ bool collect_symbolizing_module(const struct collect_symbolizing *symbolizing, s
 		*ret = (struct collect_symbolized_module){
 			.path = module->path,
 			.build_id = module->build_id,
+			.is_file = !module->is_vdso,
 			.has_lines = level_of(module) >= SYMBOLS_LINES,
 			.is_better = module->is_better,
 		};

@@ -19,6 +19,7 @@ struct symbolize_module {
 	struct symbols_module *symbols; /* NULL = nothing to look up */
 	size_t named_then, named_now;   /* lines with a function */
 	bool is_runtime;
+	bool is_vdso;
 	bool is_better;
 };
 
@@ -34,6 +35,7 @@ struct symbolize_loc {
 struct collect_symbolizing {
 	struct store_reader *reader;
 	struct symbols *symbols;
+	int vdso;                                /* descriptor of this kernel's; −1 = not open */
 	VECTOR(struct symbolize_module) modules; /* [0] = no module */
 	struct map_u64 module_at;
 	VECTOR(struct symbolize_loc) locs; /* [0] = no place */

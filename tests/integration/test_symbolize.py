@@ -90,6 +90,52 @@ def test_it_is_as_if_it_had_been_done_at_once(run, shelf, tmp_path):
     assert "Shelf::put(int)" in {row[2] for row in titles(tmp_path / "later.mgp")}
 
 
+VDSO = """\
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <ucontext.h>
+static uintptr_t vdso;
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	uintptr_t pc = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+
+	if (pc - vdso < 2 * 4096)
+		*(volatile char *)malloc(8) = 1;
+}
+int main(void)
+{
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+	struct timespec now;
+
+	vdso = getauxval(AT_SYSINFO_EHDR);
+	sigaction(SIGTRAP, &action, NULL);
+	__asm__ volatile("pushfq\\n\\torq $0x100, (%%rsp)\\n\\tpopfq" ::: "memory", "cc");
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	__asm__ volatile("pushfq\\n\\tandq $~0x100, (%%rsp)\\n\\tpopfq" ::: "memory", "cc");
+	return 0;
+}
+"""
+
+
+def test_the_kernels_own_code_too(run, cc, tmp_path):
+    """The vdso, which is in no file, if it is that of this kernel."""
+    program = cc("through-vdso", VDSO)
+    for name, words in (("whole.mgp", []), ("later.mgp", ["--no-symbols"])):
+        assert run("-q", *words, "-o", name, program).returncode == 0
+    assert "vdso" not in done(run, "--list-missing", "later.mgp").stdout
+    done(run, "later.mgp")
+    states = [run("query", "--csv", "select symbols from module where kind = 'vdso'", name, text=True).stdout
+              for name in ("whole.mgp", "later.mgp")]
+    assert states[0] == states[1] and "pending" not in states[0]
+    functions = [sorted({frame["function"] for site in json.loads(run("report", "--json", "--sites", "all", name).stdout)["sites"]
+                         for frame in site["stack"] if "vdso" in (frame["module"] or "")}, key=str)
+                 for name in ("whole.mgp", "later.mgp")]
+    assert functions[0] == functions[1] and any("clock_gettime" in (name or "") for name in functions[0])
+
+
 def dump(path):
     """All rows of what symbols do not change, with strings for their ids."""
     strings = {"process": ("exe", "cwd"), "thread": ("name",), "module": ("path",)}
