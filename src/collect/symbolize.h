@@ -21,7 +21,7 @@ struct symbols_options;
 struct collect_symbolized_module {
 	const char *path;
 	const char *build_id; /* in hexadecimal; "" = none */
-	bool is_file; /* else the kernel's own code */
+	bool is_file;         /* else the kernel's own code */
 	bool has_lines;
 	bool is_better; /* than it stands in the profile */
 };
