@@ -2,8 +2,11 @@
 
 #include "symbols/units.h"
 
-/* Scopes in scopes: programs have dozens. */
-#define MAX_DEPTH 1024u
+/* Scopes in scopes, of which programs have a handful, and blocks and inlined calls in each
+ * other, of which they have dozens. What is deeper is passed over, for which libdw walks
+ * through all of it, at each depth anew. */
+#define MAX_SCOPES 64u
+#define MAX_BLOCKS 256u
 
 static struct error *add_function(struct symbols_unit *unit, Dwarf_Die *die)
 {
@@ -12,7 +15,7 @@ static struct error *add_function(struct symbols_unit *unit, Dwarf_Die *die)
 	ptrdiff_t at = 0;
 	Dwarf_Addr base, low, high;
 
-	for (unsigned i = 0; i < SYMBOLS_RANGES_MAX; i++) {
+	for (unsigned i = 0; symbols_range_take(unit->ranges_left, i); i++) {
 		at = dwarf_ranges(die, at, &base, &low, &high);
 		if (at <= 0)
 			break;
@@ -20,7 +23,9 @@ static struct error *add_function(struct symbols_unit *unit, Dwarf_Die *die)
 	}
 	if (unit->intervals.all.count == before)
 		return NULL; /* a declaration, or inlined everywhere */
-	return vector_push(&unit->functions, (struct symbols_function){.die = *die});
+	return vector_push(
+		&unit->functions,
+		((struct symbols_function){.die = *die, .ranges_left = unit->ranges_left}));
 }
 
 /* Where compilers put functions: in the unit and in namespaces; rustc and others also in
@@ -78,7 +83,7 @@ static struct error *find_functions(struct symbols_unit *unit, Dwarf_Die *parent
 
 		if (tag == DW_TAG_subprogram)
 			TRY(add_function(unit, &die));
-		if (depth < MAX_DEPTH && may_hold_functions(tag, c_family, unit->is_searched))
+		if (depth < MAX_SCOPES && may_hold_functions(tag, c_family, unit->is_searched))
 			TRY(find_functions(unit, &die, c_family, depth + 1));
 	}
 	return NULL;
@@ -136,7 +141,7 @@ static struct error *add_inlined(struct symbols_function *function, Dwarf_Die *d
 	ptrdiff_t at = 0;
 	Dwarf_Addr base, low, high;
 
-	for (unsigned i = 0; i < SYMBOLS_RANGES_MAX; i++) {
+	for (unsigned i = 0; symbols_range_take(function->ranges_left, i); i++) {
 		at = dwarf_ranges(die, at, &base, &low, &high);
 		if (at <= 0)
 			break;
@@ -169,7 +174,7 @@ static struct error *find_inlined(struct symbols_function *function, Dwarf_Die *
 			TRY(add_inlined(function, &die, &added));
 		else if (!is_block(tag))
 			continue;
-		if (depth < MAX_DEPTH)
+		if (depth < MAX_BLOCKS)
 			TRY(find_inlined(function, &die, depth + 1));
 		if (added)
 			function->inlined.items[place].end = (uint32_t)function->inlined.count;

@@ -30,6 +30,7 @@ void symbols_names_free(struct symbols_names *names)
 	map_u64_free(&names->qualified);
 	map_u64_free(&names->symbols);
 	map_u64_free(&names->roots);
+	symbols_bounds_free(&names->bounds);
 }
 
 /* Takes text over. */
@@ -84,13 +85,6 @@ static struct error *demangle_once(struct symbols_names *names, const char *mang
 	TRY(demangle(names, mangled, &text));
 	*ret = text;
 	return remember(names, &names->demangled, mangled, text);
-}
-
-static const char *string_attribute(Dwarf_Die *die, unsigned name)
-{
-	Dwarf_Attribute attribute;
-
-	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
 }
 
 /* The DIE at the end of abstract origins and specifications: the declaration, which stands
@@ -186,10 +180,12 @@ static void add_part(struct strbuf *text, const char *part, bool *is_unnamed)
 	strbuf_append(text, part);
 }
 
-static void add_scope(struct strbuf *text, Dwarf_Die *scope, bool *is_unnamed)
+static struct error *add_scope(struct symbols_names *names, struct strbuf *text, Dwarf_Die *scope,
+			       bool *is_unnamed)
 {
-	const char *part = string_attribute(scope, DW_AT_name);
+	const char *part;
 
+	TRY(symbols_bounds_string(&names->bounds, scope, DW_AT_name, &part));
 	if (!part && dwarf_tag(scope) == DW_TAG_namespace)
 		part = "(anonymous namespace)";
 	if (part) {
@@ -198,6 +194,7 @@ static void add_scope(struct strbuf *text, Dwarf_Die *scope, bool *is_unnamed)
 	} else if (is_type(dwarf_tag(scope))) {
 		*is_unnamed = true;
 	}
+	return NULL;
 }
 
 /* C has no scopes to speak of; other languages mangle or qualify every name. Where dwz put
@@ -255,7 +252,7 @@ static struct error *qualify(struct symbols_names *names, Dwarf_Die *die, const 
 		Dwarf_Die scope = names->scopes.items[place].die;
 
 		in_class |= is_type(dwarf_tag(&scope));
-		add_scope(&text, &scope, &is_unnamed);
+		TRY(add_scope(names, &text, &scope, &is_unnamed));
 	}
 	if (!place || is_extern_c(die, in_class))
 		return NULL;
@@ -265,26 +262,33 @@ static struct error *qualify(struct symbols_names *names, Dwarf_Die *die, const 
 	return NULL;
 }
 
-static const char *mangled_name(Dwarf_Die *die)
+static struct error *mangled_name(struct symbols_names *names, Dwarf_Die *die, const char **ret)
 {
-	const char *mangled = string_attribute(die, DW_AT_linkage_name);
+	TRY(symbols_bounds_string(&names->bounds, die, DW_AT_linkage_name, ret));
+	if (*ret)
+		return NULL;
+	return symbols_bounds_string(&names->bounds, die, DW_AT_MIPS_linkage_name, ret);
+}
 
-	return mangled ? mangled : string_attribute(die, DW_AT_MIPS_linkage_name);
+static bool has_mangled_name(Dwarf_Die *die)
+{
+	return dwarf_hasattr_integrate(die, DW_AT_linkage_name) ||
+	       dwarf_hasattr_integrate(die, DW_AT_MIPS_linkage_name);
 }
 
 struct error *symbols_names_of_die(struct symbols_names *names, Dwarf_Die *die, const char **ret)
 {
-	const char *mangled = mangled_name(die);
-	const char *name = NULL;
+	const char *mangled, *name = NULL;
 	char *qualified = NULL;
 
+	TRY(mangled_name(names, die, &mangled));
 	if (mangled)
 		TRY(demangle_once(names, mangled, &name));
 	*ret = name;
 	if (name)
 		return NULL;
 	/* In C the mangled name is an alias for the linker; the source's is better. */
-	*ret = string_attribute(die, DW_AT_name);
+	TRY(symbols_bounds_string(&names->bounds, die, DW_AT_name, ret));
 	if (!*ret) {
 		*ret = mangled;
 		return NULL;
@@ -307,16 +311,16 @@ bool symbols_names_may_improve(Dwarf_Die *die, const char *name)
 {
 	Dwarf_Die declaration = declaration_of(die);
 
-	return name && (name[0] == '_' || (!mangled_name(die) && needs_scopes(&declaration)));
+	return name && (name[0] == '_' || (!has_mangled_name(die) && needs_scopes(&declaration)));
 }
 
 struct error *symbols_names_improve(struct symbols_names *names, Dwarf_Die *die, const char *symbol,
 				    const char **ret)
 {
-	const char *plain = string_attribute(die, DW_AT_name);
-	const char *name;
+	const char *plain, *name;
 	bool is_mangled = symbol[0] == '_' && symbol[1] == 'Z';
 
+	TRY(symbols_bounds_string(&names->bounds, die, DW_AT_name, &plain));
 	if (!plain || (symbol[0] == '_' && !is_mangled))
 		return NULL;
 	TRY(symbols_names_of_symbol(names, symbol, &name));

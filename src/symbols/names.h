@@ -13,6 +13,7 @@
 
 #include "base/map.h"
 #include "base/vector.h"
+#include "symbols/bounds.h"
 
 /* A DIE that others are named after, and those of its children that are. */
 struct symbols_scope {
@@ -29,6 +30,7 @@ struct symbols_names {
 	struct map_u64 symbols;   /* where a symbol's name stands in memory → place in strings */
 	struct map_u64 roots;     /* where a unit stands in memory → place of its scope */
 	VECTOR(struct symbols_scope) scopes;
+	struct symbols_bounds bounds;
 	size_t budget; /* bytes that demangling may still give */
 };
 

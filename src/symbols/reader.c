@@ -6,32 +6,15 @@
 
 #include "symbols/child.h"
 #include "symbols/internal.h"
+#include "symbols/limits.h"
 #include "symbols/wire.h"
 
 #define LOG_DOMAIN "symbols"
 #include "base/log.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1 /* wants terabytes of address space, and standard error for itself */
-#else
-#define IS_SANITIZED 0
-#endif
-
 /* libdw and libiberty exit() where memory is short; the handlers and buffers are those of
  * the process we were forked from. */
 static void leave(void) { _exit(SYMBOLS_READER_NO_MEMORY); }
-
-static void limit(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-
-	if (pages > 0 && page > 0 && !IS_SANITIZED) {
-		rlim_t half = (rlim_t)pages / 2 * (rlim_t)page;
-		const struct rlimit data = {half, half};
-
-		setrlimit(RLIMIT_DATA, &data);
-	}
-}
 
 static struct error *read_addresses(const struct symbols_work *work, struct symbols_image *image,
 				    struct symbols_wire *wire)
@@ -85,6 +68,7 @@ static struct error *read_work(const struct symbols_work *work, struct symbols_w
 	};
 	struct symbols_image *image;
 
+	symbols_limits_begin();
 	TRY(symbols_image_open(&request, &image));
 
 	struct error *error = work->first == 0 ? read_whole(work, image, wire)
@@ -104,7 +88,6 @@ _Noreturn void symbols_reader_run(const struct symbols_round *round, int fd)
 	symbols_child_enter(fd);
 	/* libdw would ask on its own. */
 	unsetenv("DEBUGINFOD_URLS");
-	limit();
 	if (atexit(leave) != 0)
 		_exit(1);
 	while ((place = atomic_fetch_add(round->next, 1)) < round->works.count) {

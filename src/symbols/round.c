@@ -11,6 +11,7 @@
 #include "symbols/receiver.h"
 
 #define STALL_MS    60000u
+#define WORK_STALLS 5u /* a work may take so many times the silence that ends a reader */
 #define MAX_READERS 8u
 #define PIPE_BYTES  (1 << 20) /* that they need not wait to be heard */
 
@@ -26,6 +27,8 @@ struct symbols_reader {
 	int fd; /* −1 = it is done */
 	struct symbols_receiver receiver;
 	int64_t silent_since;
+	uint32_t work; /* it was heard at last */
+	int64_t work_since;
 	bool is_stalled;
 };
 
@@ -61,7 +64,7 @@ static void note_failure(struct symbols_module *module, const struct symbols_rea
 	else if (WIFSIGNALED(status))
 		length = asprintf(&text, "reading %s crashed (signal %d)", what, WTERMSIG(status));
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == SYMBOLS_READER_NO_MEMORY)
-		length = asprintf(&text, "reading %s took more memory than there is", what);
+		length = asprintf(&text, "reading %s took too much memory", what);
 	else
 		length = asprintf(&text, "reading %s failed", what);
 	module->failures++;
@@ -108,7 +111,19 @@ static struct error *reader_hear(struct symbols_round *round, struct symbols_rea
 		return reader_end(round, reader);
 	reader->silent_since = now_ms();
 	TRY(symbols_receiver_take(&reader->receiver, bytes, (size_t)n));
+	if (reader->receiver.work != reader->work) {
+		reader->work = reader->receiver.work;
+		reader->work_since = reader->silent_since;
+	}
 	return reader->receiver.is_garbled ? reader_end(round, reader) : NULL;
+}
+
+static bool is_overdue(const struct symbols_reader *reader, unsigned stall_ms)
+{
+	int64_t now = now_ms();
+
+	return now - reader->silent_since >= stall_ms ||
+	       now - reader->work_since >= (int64_t)WORK_STALLS * stall_ms;
 }
 
 static struct error *hear_all(struct symbols_round *round, struct symbols_reader *readers,
@@ -135,13 +150,10 @@ static struct error *hear_all(struct symbols_round *round, struct symbols_reader
 			return NULL;
 		if (poll(polled, count, wait > 0 ? (int)wait : 0) < 0 && errno != EINTR)
 			return error_create_system(errno, NULL, "cannot wait for symbols");
-		now = now_ms();
 		for (unsigned i = 0; i < count; i++) {
-			if (readers[i].fd < 0)
-				continue;
-			if (polled[i].revents) {
+			if (readers[i].fd >= 0 && polled[i].revents)
 				TRY(reader_hear(round, &readers[i]));
-			} else if (now - readers[i].silent_since >= stall_ms) {
+			if (readers[i].fd >= 0 && is_overdue(&readers[i], stall_ms)) {
 				readers[i].is_stalled = true;
 				TRY(reader_end(round, &readers[i]));
 			}
@@ -258,7 +270,7 @@ struct error *symbols_round_start(struct symbols_round *round)
 struct error *symbols_round_finish(struct symbols_round *round)
 {
 	for (unsigned i = 0; i < round->reader_count; i++)
-		round->readers[i].silent_since = now_ms();
+		round->readers[i].silent_since = round->readers[i].work_since = now_ms();
 
 	struct error *error = hear_all(round, round->readers, round->reader_count);
 

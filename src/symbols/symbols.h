@@ -61,9 +61,11 @@ struct symbols_options {
 	/* How that goes, a few times a second; NULL = nobody asks. */
 	void (*tell)(void *context, const struct symbols_fetch_event *event);
 	void *tell_context;
-	unsigned stall_ms; /* a reader that says nothing for so long is ended; 0 = a minute */
-	unsigned workers;  /* readers at once; 0 = by processors and work */
-	bool use_cache;    /* of former runs, on disk: see cache.h */
+	/* A reader that says nothing for so long is ended, or is at one piece of work for five
+	 * times that; 0 = a minute. */
+	unsigned stall_ms;
+	unsigned workers; /* readers at once; 0 = by processors and work */
+	bool use_cache;   /* of former runs, on disk: see cache.h */
 };
 
 enum symbols_level {

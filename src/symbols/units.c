@@ -50,7 +50,7 @@ static struct error *add_ranges(struct symbols_units *units, Dwarf_Die *die, uin
 	ptrdiff_t at = 0;
 	Dwarf_Addr base, low, high;
 
-	for (unsigned i = 0; i < SYMBOLS_RANGES_MAX; i++) {
+	for (unsigned i = 0; symbols_range_take(&units->ranges_left, i); i++) {
 		at = dwarf_ranges(die, at, &base, &low, &high);
 		if (at <= 0)
 			break;
@@ -94,11 +94,13 @@ struct error *symbols_units_load(Dwarf *dwarf, struct symbols_package *package,
 	Dwarf_Die die;
 	uint8_t type;
 
+	ret->ranges_left = SYMBOLS_RANGES_SPARE;
 	while (dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
 		size_t before = ret->intervals.all.count;
 		struct symbols_unit unit = {
 			.die = die,
 			.code = die,
+			.ranges_left = &ret->ranges_left,
 			.is_skeleton = type == DW_UT_skeleton,
 			.package = package,
 		};

@@ -32,6 +32,7 @@ struct symbols_inlined {
 
 struct symbols_function {
 	Dwarf_Die die;
+	size_t *ranges_left; /* of the units */
 	bool is_loaded;
 	VECTOR(struct symbols_inlined) inlined;
 	VECTOR(struct symbols_range) ranges; /* of the inlined ones */
@@ -44,6 +45,7 @@ struct symbols_unit {
 	struct symbols_package *package; /* that may have the other half; NULL = none */
 	bool is_open;
 	bool is_loaded;
+	size_t *ranges_left;
 	bool is_searched;                   /* everywhere, not only where functions usually are */
 	struct symbols_intervals intervals; /* value = place in functions */
 	VECTOR(struct symbols_function) functions;
@@ -52,6 +54,7 @@ struct symbols_unit {
 struct symbols_units {
 	struct symbols_intervals intervals; /* value = place in all */
 	VECTOR(struct symbols_unit) all;
+	size_t ranges_left; /* see below */
 	bool has_functions;
 	bool has_lines;
 	bool lacks_split; /* a .dwo file was not found */
@@ -62,8 +65,23 @@ struct error *symbols_units_load(Dwarf *dwarf, struct symbols_package *package,
 				 struct symbols_units *ret) ERROR_MUST_CHECK;
 void symbols_units_free(struct symbols_units *units);
 
-/* A DIE's ranges past these are not looked at: only damaged files have so many. */
-#define SYMBOLS_RANGES_MAX 65536u
+/* Ranges past these are not looked at: only damaged files have so many. The first few of a
+ * DIE always are; of the others all units of a file together have SYMBOLS_RANGES_SPARE, since
+ * any number of DIEs may have one long list. */
+#define SYMBOLS_RANGES_FEW   64u
+#define SYMBOLS_RANGES_MAX   65536u
+#define SYMBOLS_RANGES_SPARE ((size_t)1 << 20)
+
+/* Whether the next of a DIE's ranges, of which count were looked at, is. */
+static inline bool symbols_range_take(size_t *ranges_left, unsigned count)
+{
+	if (count < SYMBOLS_RANGES_FEW)
+		return true;
+	if (count >= SYMBOLS_RANGES_MAX || *ranges_left == 0)
+		return false;
+	--*ranges_left;
+	return true;
+}
 
 void symbols_unit_open(struct symbols_unit *unit);
 

@@ -8,7 +8,13 @@ import time
 
 import pytest
 
+import hostile_elves
+from hostile_elves import START
 from symbols_help import SOURCES, TOOL, build_id, instructions, run, symbolize, symbols_of
+
+
+# Nothing in them has a name.
+NAMELESS = ("symbols_of_no_size",)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +52,18 @@ def test_truncated(program, offsets, tmp_path):
         (tmp_path / "cut").write_bytes(data[: len(data) * i // 60])
         levels.add(ask_sanitized(tmp_path / "cut", offsets)["level"])
     assert "none" in levels
+
+
+@pytest.mark.parametrize("name", hostile_elves.CASES)
+def test_made_to_do_harm(name, tmp_path, sanitized):
+    """None crashes a reader, and none takes more time or memory than its size allows."""
+    data = hostile_elves.CASES[name]()
+    (tmp_path / "program").write_bytes(data)
+    asked = [START + i * 6 for i in range(10_000)]
+    verdict, answers = ask(tmp_path / "program", asked)
+    assert "reading" not in (verdict["reason"] or ""), verdict["reason"]
+    assert sanitized or verdict["reader_kib"] * 1024 < (600 << 20) + 17 * len(data)
+    assert name in NAMELESS or answers[0] and answers[0][-1][0]
 
 
 def sections(data):
@@ -170,12 +188,22 @@ def test_a_reader_that_hangs(program, offsets, interposed):
     expect_names_alone(verdict, answers, program, "reading its debug information took too long")
 
 
+def test_a_reader_that_dawdles(interposed, tmp_path):
+    """It says something again and again, but does not get on."""
+    (tmp_path / "program").write_bytes(hostile_elves.CASES["inlined_without_end"]())
+    verdict, answers = ask(tmp_path / "program", range(START, START + 300), options=["-s", "1000"],
+                           env=interposed("slow", "usleep(100000); return 0;"))
+    assert "reading its debug information took too long" in verdict["reason"]
+    # What it had said by then counts.
+    assert len(answers[0]) > 100 and answers[0][0][0] == "g" and len(answers[-1]) == 1
+
+
 def test_a_reader_that_exits(program, offsets, interposed):
     """As libdw does where memory is short."""
     verdict, answers = ask(program, offsets, build_id=build_id(program),
                            env=interposed("exit", "exit(1); return 0;"))
     expect_names_alone(verdict, answers, program,
-                       "reading its debug information took more memory than there is")
+                       "reading its debug information took too much memory")
 
 
 def test_a_reader_that_crashes_on_the_way(program, offsets, interposed):

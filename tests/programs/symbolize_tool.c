@@ -5,12 +5,13 @@
  * -m, with mangled names instead.
  *
  * Answers in JSON, a line each: {"level", "reason", "debug_file", "tries"
- * [[place, outcome, path, detail]…], "all_tries", "seconds", "readers", "addresses_read"},
- * then for each address its frames, [[function, file, line, column, inlined]…].
+ * [[place, outcome, path, detail]…], "all_tries", "seconds", "readers", "addresses_read",
+ * "reader_kib"}, then for each address its frames, [[function, file, line, column, inlined]…].
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -107,6 +108,7 @@ static void print_verdict(struct strbuf *out, const struct symbols_module *modul
 			  struct symbols_counts counts)
 {
 	struct symbols_verdict verdict = symbols_module_verdict(module);
+	struct rusage usage;
 
 	strbuf_printf(out, "{\"level\": \"%s\", \"reason\": ", symbols_level_name(verdict.level));
 	print_string(out, verdict.reason);
@@ -114,7 +116,9 @@ static void print_verdict(struct strbuf *out, const struct symbols_module *modul
 	print_string(out, verdict.debug_file);
 	print_tries(out, module);
 	strbuf_printf(out, ", \"seconds\": %.6f, \"readers\": %" PRIu64, spent, counts.readers);
-	strbuf_printf(out, ", \"addresses_read\": %" PRIu64 "}", counts.addresses_read);
+	strbuf_printf(out, ", \"addresses_read\": %" PRIu64, counts.addresses_read);
+	getrusage(RUSAGE_CHILDREN, &usage);
+	strbuf_printf(out, ", \"reader_kib\": %ld}", usage.ru_maxrss);
 	print_line(out);
 }
 
