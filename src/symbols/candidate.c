@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "symbols/limits.h"
+
 struct symbols_build_id symbols_build_id_of(Elf *elf)
 {
 	struct symbols_build_id id = {.count = 0};
@@ -40,6 +42,8 @@ int symbols_file_open(const char *path)
 		errno = EINVAL;
 		return -1;
 	}
+	if (fd >= 0)
+		symbols_limits_add_file((uint64_t)st.st_size);
 	return fd;
 }
 

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "symbols/limits.h"
-
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 
 static struct error *add_directory(struct symbols_search *search, const char *root,
@@ -84,7 +82,6 @@ int symbols_search_open(struct symbols_search *search, enum symbols_place place,
 	if (fd >= 0 && fstat(fd, &st) == 0) {
 		ret->outcome = SYMBOLS_OUTCOME_FOUND;
 		ret->identity = symbols_identity_of_stat(&st);
-		symbols_limits_add_file((uint64_t)st.st_size);
 		return fd;
 	}
 	int saved = errno;
