@@ -495,13 +495,13 @@ void *account_allocated(struct thread *t, void *made, size_t size, enum mgl_api 
 	_Atomic uint64_t *at = shadow_word(t, block);
 
 	prefetch(at); /* on its way while the stack is looked at */
-	uint32_t node = unwind_stack(t, &regs);
+	struct unwind_site *site = unwind_stack(t, &regs);
 	uint32_t size_class = mgl_size_class(size);
-	struct mgl_row *row = row_look_up(t, row_key(node, size_class, api));
+	struct mgl_row *row = row_of_site(t, site, size_class, api);
 
 	if (AGENT_UNLIKELY(!row || !at || LEDGER_GET(*at) != 0 ||
 			   t->number >= *gate_number_stop(t) || size_class >= MGL_LARGE_CLASS))
-		return allocated_slow(t, made, size, api, node);
+		return allocated_slow(t, made, size, api, site->node);
 	int64_t held = LEDGER_GET(t->slot->delta) + (int64_t)size;
 	uint64_t word = word_of(t, row, t->number++, size - class_low[size_class]) |
 			shadow_start_bits(t, block);
@@ -564,7 +564,7 @@ void account_realloc_done(struct thread *t, void *p, struct taken old, void *q, 
 			  enum mgl_api api, uintptr_t pc, uintptr_t cfa)
 {
 	struct unwind_regs regs = REGS(pc, cfa);
-	uint32_t node = unwind_stack(t, &regs);
+	uint32_t node = unwind_stack(t, &regs)->node;
 	hook_check_fork(t);
 	uint64_t op = op_begin(t);
 	int64_t change = -(int64_t)realloc_out(t, p, &old);

@@ -53,6 +53,13 @@ struct chain;
 struct unwind_state;
 struct row_index;
 
+/* A stack as the unwinder knows it. */
+struct unwind_site {
+	uint64_t row[2]; /* rows it was counted in last: rows.h's, 0 = none */
+	uint32_t node;   /* 0 = the trie has no room at all */
+	uint32_t bp;     /* unwind_memo's */
+};
+
 /* The block a thread allocated last and has not freed since. */
 struct last {
 	uintptr_t block; /* 0 = none */
@@ -84,6 +91,7 @@ struct thread {
 
 	struct row_index *rows;
 	struct unwind_state *unwind; /* unwind.c's; NULL until first used */
+	struct unwind_site site;     /* the present stack's, where nothing else is known of it */
 	struct agent *agent;         /* the process this thread records for */
 
 	uint8_t *records;      /* own bump space: small records from below, */
@@ -161,10 +169,10 @@ void trie_ahead(const struct thread *t, uint32_t parent);
 
 /* --- unwind.c ---------------------------------------------------------------------- */
 
-/* The trie node of the stack whose innermost frame regs describes. 0 only where the
- * trie has no room at all; otherwise a stack that could not be walked to its root
- * has an MGL_NODE_CUT node as its outermost (counted as MGL_LOSS_CUT_STACKS). */
-uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs);
+/* The stack whose innermost frame regs describes, until t's next call. One that could not be
+ * walked to its root has an MGL_NODE_CUT node as its outermost (counted as
+ * MGL_LOSS_CUT_STACKS). */
+struct unwind_site *unwind_stack(struct thread *t, const struct unwind_regs *regs);
 /* Another thread owns t now: nothing is known of its stack. */
 void unwind_forget(struct thread *t);
 

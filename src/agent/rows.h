@@ -64,6 +64,30 @@ static AGENT_HOT struct mgl_row *row_look_up(const struct thread *t, uint64_t ke
 	}
 }
 
+/* A stack's row as its site remembers it, to spare a look into the index: which class and
+ * function it is of stands above its address. */
+#define ROW_SITE_SHIFT 48u
+
+static AGENT_HOT struct mgl_row *row_of_site(const struct thread *t, struct unwind_site *site,
+					     uint32_t size_class, uint32_t api)
+{
+	uint64_t what = api << 8 | size_class;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t known = site->row[i];
+
+		if (AGENT_LIKELY(known >> ROW_SITE_SHIFT == what))
+			return (struct mgl_row *)(uintptr_t)(known ^ what << ROW_SITE_SHIFT);
+	}
+	struct mgl_row *row = row_look_up(t, row_key(site->node, size_class, api));
+
+	if (AGENT_LIKELY(row != NULL)) {
+		site->row[1] = site->row[0];
+		site->row[0] = (uint64_t)(uintptr_t)row | what << ROW_SITE_SHIFT;
+	}
+	return row;
+}
+
 /* This thread's row of (node, function called, class), made if new; NULL = no room. */
 static inline struct mgl_row *row_find(struct thread *t, uint32_t node, uint32_t size_class,
 				       uint32_t api)

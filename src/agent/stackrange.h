@@ -34,6 +34,9 @@ static inline uint64_t stack_thread(void)
 /* For the calling thread; main says that it is the process's first. */
 void stack_reset(struct stack_map *m, bool main);
 
+/* Of its thread nothing is known. */
+static inline void stack_forget(struct stack_map *m) { m->thread = m->home_low = m->home_high = 0; }
+
 /* One past the last byte known readable from sp on; sp where there is none. */
 uint64_t stack_high(struct stack_map *m, uint64_t sp);
 /* The same, up to need if that can be, for a walk that has come to high. sure: the frames

@@ -17,6 +17,7 @@
 #define MADE_CODE_BYTES  (UINT64_C(256) << 20) /* a code cache */
 #define MADE_FRAME_BYTES (UINT64_C(64) << 10)
 #define STACKS_APART     (UINT64_C(64) << 20)
+#define BRANCHES         8u /* followed, to a memo */
 
 static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
 
@@ -350,8 +351,10 @@ static AGENT_COLD struct unwind_state *state_make(struct thread *t)
 	u->inner = depth / 2;
 	u->outer = depth - depth / 2;
 	u->hot.epoch = 1;
-	u->memo = u->memo_first;
-	u->hot.memo_shift = 64 - (uint32_t)__builtin_ctz(UNWIND_MEMOS);
+	u->hot.memo = u->hot.last = u->hot.next = u->memo_first;
+	u->hot.hint = u->hint_first;
+	u->hot.shift = 64 - (uint32_t)__builtin_ctz(UNWIND_MEMOS);
+	u->memos = UNWIND_MEMOS;
 	t->unwind = u;
 	return u;
 }
@@ -360,7 +363,7 @@ void unwind_forget(struct thread *t)
 {
 	if (!t->unwind)
 		return;
-	t->unwind->stacks.thread = 0;
+	stack_forget(&t->unwind->stacks);
 	unwind_saved_forget(t->unwind);
 }
 
@@ -373,53 +376,142 @@ static void walk_begin(struct unwind_state *u)
 	u->doubt = false;
 }
 
-static AGENT_COLD uint32_t no_state(struct thread *t)
+static struct unwind_site *site_new(struct thread *t, uint32_t node)
 {
-	agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
-	return trie_child(t, 0, 0, MGL_NODE_CUT);
+	t->site = (struct unwind_site){.node = node};
+	return &t->site;
 }
 
-/* The node of a stack there is a memo of, if all is as it was; 0 = no, and *slot is the memo
- * to make. Where a memo leads another way from some word on, the next one to look at is found
- * by what that word is now, and by the way there. */
-static inline uint32_t memo_node(struct unwind_state *u, const struct unwind_regs *regs,
-				 struct unwind_memo **slot, uint32_t epoch)
+static AGENT_COLD struct unwind_site *no_state(struct thread *t)
 {
-	struct unwind_memo *e = unwind_memo_of(u, regs->pc, regs->sp);
-	uint64_t way = regs->pc;
+	agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
+	return site_new(t, trie_child(t, 0, 0, MGL_NODE_CUT));
+}
 
-	for (uint32_t n = UNWIND_MEMO_WAYS;;) {
-		const struct unwind_pair *end = e->pair + UNWIND_MEMO_PAIRS, *wrong;
+/* The hint at a key; 0 = there is none. */
+static inline uint64_t hint_find(const struct unwind_state *u, uint64_t key)
+{
+	const uint64_t *hint = unwind_hints(u, key);
 
-		*slot = e;
-		if (AGENT_UNLIKELY(e->sp != regs->sp || e->pc != regs->pc || e->epoch != epoch ||
-				   ((e->bp ^ regs->bp) & e->bp_mask)))
-			return 0;
-		wrong = unwind_verify(end, end - e->pairs);
-		if (AGENT_LIKELY(!wrong))
-			break;
-		if (--n == 0)
-			return 0;
-		uint64_t other = load(wrong->at);
-
-		way = way * 5 + other;
-		e = unwind_memo_of(u, way, wrong->at);
-		rule_ahead(other);
+	for (uint32_t i = 0; i < UNWIND_HINTS; i++) {
+		if (AGENT_LIKELY((hint[i] ^ key) <= UNWIND_HINT_MASK))
+			return hint[i];
 	}
+	return 0;
+}
+
+/* Where branches lead from pc and sp: the key there, and the memo that may be this stack's;
+ * NULL = there is none. */
+static inline struct unwind_memo *memo_guess(const struct unwind_state *u,
+					     const struct unwind_regs *regs, uint64_t *key)
+{
+	*key = unwind_memo_key(regs->pc, regs->sp);
+	for (uint32_t n = 0; n < BRANCHES; n++) {
+		uint64_t hint = hint_find(u, *key);
+		uint64_t at = regs->sp + (hint & UNWIND_HINT_MASK & ~UNWIND_BRANCH) * 8;
+
+		if (AGENT_UNLIKELY(!hint))
+			return NULL;
+		if (!(hint & UNWIND_BRANCH))
+			return &u->hot.memo[hint & UNWIND_HINT_MASK];
+		if (AGENT_UNLIKELY(regs->sp < u->stacks.home_low || at >= u->stacks.home_high))
+			return NULL;
+		*key = unwind_memo_key(*key, load(at));
+	}
+	return NULL;
+}
+
+/* The stack at sp differs in this word from e, the memo of *key, which goes to a key of its
+ * own, as the one to be made of the stack does. */
+static AGENT_COLD void branch_make(struct unwind_state *u, struct unwind_memo *e, uint64_t sp,
+				   const struct unwind_words *w, uint32_t i, uint64_t *key)
+{
+	uint64_t at = sp + w->at[i] * 8, moved = unwind_memo_key(*key, w->value[i]);
+
+	if (sp < u->stacks.home_low || at >= u->stacks.home_high)
+		return;
+	unwind_hint_set(u, *key, UNWIND_BRANCH | w->at[i]);
+	e->key = unwind_key_part(moved);
+	unwind_hint_set(u, moved, (uint64_t)(e - u->hot.memo));
+	*key = unwind_memo_key(*key, load(at));
+	u->memo_old = NULL;
+}
+
+static inline bool memo_is_of(const struct unwind_memo *e, const struct unwind_regs *regs,
+			      uint32_t epoch)
+{
+	return e->pc == regs->pc && e->sp == regs->sp && e->epoch == epoch &&
+	       !(e->bp_matters && e->sp + e->site.bp != regs->bp);
+}
+
+#define DIFFERS(i) AGENT_UNLIKELY(load(sp + w->at[i] * 8) != w->value[i])
+
+static inline bool words_same(const struct unwind_memo *e, uint64_t sp)
+{
+	for (const struct unwind_words *w = e->words, *end = w + e->groups; w < end; w++) {
+		if (DIFFERS(0) || DIFFERS(1) || DIFFERS(2))
+			return false;
+	}
+	return true;
+}
+
+/* By key; NULL as memo_find(). */
+static inline struct unwind_memo *
+memo_look_up(struct unwind_state *u, const struct unwind_regs *regs, uint64_t *key, uint32_t epoch)
+{
+	struct unwind_memo *e = memo_guess(u, regs, key);
+	uint64_t sp = regs->sp;
+
+	u->memo_old = NULL;
+	if (AGENT_UNLIKELY(!e || e->key != unwind_key_part(*key)))
+		return NULL;
+	u->memo_old = e;
+	if (AGENT_UNLIKELY(!memo_is_of(e, regs, epoch)))
+		return NULL;
+	for (const struct unwind_words *w = e->words, *end = w + e->groups; w < end; w++) {
+		uint32_t i = DIFFERS(0) ? 0 : DIFFERS(1) ? 1 : DIFFERS(2) ? 2 : 3;
+
+		if (AGENT_UNLIKELY(i < 3)) {
+			branch_make(u, e, sp, w, i, key);
+			return NULL;
+		}
+	}
+	u->hot.last->next = (uint16_t)(e - u->hot.memo);
+	return e;
+}
+
+#undef DIFFERS
+
+/* The memo of this stack, if all is as it was. NULL = there is none, and *key and u->memo_old say
+ * where it is to be. The one that followed the last one before is tried first: it is known
+ * before the hook is called. */
+static inline struct unwind_memo *memo_find(struct unwind_state *u, const struct unwind_regs *regs,
+					    uint64_t *key, uint32_t epoch)
+{
+	struct unwind_memo *e = u->hot.next;
+
+	if (!memo_is_of(e, regs, epoch) || !words_same(e, regs->sp))
+		e = memo_look_up(u, regs, key, epoch);
+	if (AGENT_UNLIKELY(!e))
+		return NULL;
 	const struct unwind_saved *s = u->saved[e->saved];
 	const struct saved_frame *f = s->frame + e->base;
 
-	if (AGENT_UNLIKELY(e->base >= s->count || f->sp != e->base_sp || f->node != e->base_node ||
-			   ((f->bp ^ e->base_bp) & f->bp_mask) ||
-			   unwind_verify(s->pair + f->pairs, s->pair)))
-		return 0;
-	return e->node;
+	if (AGENT_UNLIKELY(e->base >= s->count || f->sp != e->sp + e->base_sp ||
+			   f->node != e->base_node ||
+			   ((f->bp ^ (e->sp + e->base_bp)) & f->bp_mask) ||
+			   unwind_verify(s->pair + f->pairs, s->pair))) {
+		u->memo_old = e;
+		return NULL;
+	}
+	unwind_memo_used(u, e);
+	return e;
 }
 
-/* Of a stack unknown so far, or one whose words are not as they were. memo: to make of it;
- * NULL = none was looked for. */
-static __attribute__((noinline)) uint32_t
-stack_new(struct thread *t, const struct unwind_regs *regs, struct unwind_memo *memo)
+/* Of a stack unknown so far, or one whose words are not as they were. looked: for a memo, key
+ * is of the one to make. */
+static __attribute__((noinline)) struct unwind_site *
+stack_new(struct thread *t, const struct unwind_regs *regs, bool looked, uint64_t key)
 {
 	struct unwind_state *u = t->unwind ? t->unwind : state_make(t);
 
@@ -430,52 +522,57 @@ stack_new(struct thread *t, const struct unwind_regs *regs, struct unwind_memo *
 		stack_reset(&u->stacks, LEDGER_GET(t->slot->tid) == agent_process->pid);
 	}
 	u->entry = *regs;
-	u->memo_next = memo ? memo : unwind_memo_of(u, regs->pc, regs->sp);
 	u->generation = atomic_load_explicit(&rule_generation, memory_order_acquire);
 	if (AGENT_UNLIKELY(u->hot.generation != u->generation)) {
 		unwind_saved_forget(u);
 		u->hot.generation = u->generation;
 	}
-	uint32_t node = 0;
+	if (!looked || (u->memo_old && (u->memo_old->epoch & UNWIND_DEEP))) {
+		struct unwind_memo *e = memo_find(u, regs, &key, u->hot.epoch | UNWIND_DEEP);
 
-	if (AGENT_UNLIKELY(u->memo_next->epoch & UNWIND_DEEP))
-		node = memo_node(u, regs, &u->memo_next, u->hot.epoch | UNWIND_DEEP);
-	if (AGENT_UNLIKELY(node)) {
-		agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
-		return node;
+		if (AGENT_UNLIKELY(e)) {
+			agent_count_loss(MGL_LOSS_CUT_STACKS, 1);
+			return &e->site;
+		}
 	}
+	u->memo_key = key;
+	u->site = NULL;
 	walk_begin(u);
-	node = unwind_converge(t, u);
-	if (AGENT_LIKELY(node))
-		return node;
-	walk_begin(u);
-	bool whole = walk(t, u);
+	uint32_t node = unwind_converge(t, u);
 
-	node = whole ? unwind_saved_enter(t, u) : 0;
-	return node ? node : enter_all(t, u, whole);
+	if (AGENT_UNLIKELY(!node)) {
+		walk_begin(u);
+		bool whole = walk(t, u);
+
+		node = whole ? unwind_saved_enter(t, u) : 0;
+		if (!node)
+			node = enter_all(t, u, whole);
+	}
+	return u->site ? u->site : site_new(t, node);
 }
 
 /* On its own, so that the shorter way saves no registers. */
-static __attribute__((noinline)) uint32_t stack_other(struct thread *t,
-						      const struct unwind_regs *regs)
+static __attribute__((noinline)) struct unwind_site *stack_other(struct thread *t,
+								 const struct unwind_regs *regs)
 {
 	struct unwind_state *u = t->unwind;
-	struct unwind_memo *memo;
-	uint32_t node = memo_node(u, regs, &memo, u->hot.epoch);
+	uint64_t key = 0;
+	struct unwind_memo *e = memo_find(u, regs, &key, u->hot.epoch);
 
-	return AGENT_LIKELY(node) ? node : stack_new(t, regs, memo);
+	return AGENT_LIKELY(e) ? &e->site : stack_new(t, regs, true, key);
 }
 
-uint32_t unwind_stack(struct thread *t, const struct unwind_regs *regs)
+struct unwind_site *unwind_stack(struct thread *t, const struct unwind_regs *regs)
 {
 	struct unwind_state *u = t->unwind;
 
 	if (AGENT_UNLIKELY(!u || u->hot.generation != atomic_load_explicit(&rule_generation,
 									   memory_order_relaxed)))
-		return stack_new(t, regs, NULL);
+		return stack_new(t, regs, false, 0);
 	if (u->hot.sp == regs->sp && u->hot.pc == regs->pc &&
 	    !((u->hot.bp ^ regs->bp) & u->hot.bp_mask) &&
-	    AGENT_LIKELY(!unwind_verify(u->hot.pair, u->hot.first)) && AGENT_LIKELY(u->hot.node))
-		return u->hot.node;
+	    AGENT_LIKELY(!unwind_verify(u->hot.pair, u->hot.first)) &&
+	    AGENT_LIKELY(u->hot.site.node))
+		return &u->hot.site;
 	return stack_other(t, regs);
 }

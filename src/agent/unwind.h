@@ -39,37 +39,51 @@ struct unwind_pair {
 	uint64_t value;
 };
 
-/* The stack met last, as registers and what must be verified: one cache line. */
+/* The stack saved last, as registers and what must be verified; and where memos are. */
 struct unwind_hot {
-	uint32_t generation; /* of rules; unlike the present one: nothing here holds */
-	uint32_t node;       /* 0 = there is none */
 	uint64_t pc, sp;
 	uint64_t bp, bp_mask;            /* mask 0: what rbp holds does not matter */
 	const struct unwind_pair *pair;  /* one past the innermost */
 	const struct unwind_pair *first; /* the outermost */
+	struct unwind_site site;         /* node 0 = there is none */
+	uint32_t generation;             /* of rules; unlike the present one: nothing here holds */
 	uint32_t epoch;                  /* of memos */
-	uint32_t memo_shift;             /* of a hash, to a memo's index */
+	uint32_t shift;                  /* of a key, to where its hints are */
+	struct unwind_memo *memo;
+	struct unwind_memo *last, *next; /* the one used last, and what came after it before */
+	uint64_t *hint;                  /* UNWIND_HINTS a memo: see unwind_saved.h */
 };
-_Static_assert(sizeof(struct unwind_hot) == 64, "a cache line");
 
-#define UNWIND_MEMOS      32u /* at first */
-#define UNWIND_MEMOS_MOST 4096u
-#define UNWIND_DEEP       (1u << 31)
-#define UNWIND_MEMO_WAYS  4u  /* memos of the same registers looked at */
-#define UNWIND_MEMO_PAIRS 12u /* a multiple of UNWIND_PAD */
+#define UNWIND_MEMOS       64u /* at first */
+#define UNWIND_MEMOS_MOST  4096u
+#define UNWIND_DEEP        (1u << 31)
+#define UNWIND_HINTS       4u
+#define UNWIND_MEMO_WORDS  3u
+#define UNWIND_MEMO_GROUPS 4u
 
-/* How a stack met before leads to a frame of a saved stack: four cache lines. */
+/* Words of the stack, the innermost first. */
+struct unwind_words {
+	uint64_t value[UNWIND_MEMO_WORDS];
+	uint16_t at[UNWIND_MEMO_WORDS]; /* from the hook's stack pointer up, in 8 bytes */
+};
+
+/* How a stack met before leads to a frame of a saved stack: three cache lines, of which the
+ * last is seldom looked at. */
 struct unwind_memo {
 	uint64_t pc, sp;
-	uint64_t bp, bp_mask;
-	uint64_t base_sp, base_bp; /* of that frame */
-	uint32_t node, base_node;
-	uint32_t epoch; /* valid where it is the thread's; | UNWIND_DEEP: of a cut stack */
-	uint16_t base;  /* the frame's index */
-	uint8_t saved;  /* index of the saved stack */
-	uint8_t pairs;
-	struct unwind_pair pair[UNWIND_MEMO_PAIRS]; /* the last one is the innermost */
+	struct unwind_site site; /* its bp: from sp up, in bytes, where it matters */
+	uint16_t key;            /* the upper bits of its own */
+	uint16_t next;           /* index of the one used after it */
+	uint32_t epoch;          /* valid where it is the thread's; | UNWIND_DEEP: of a cut stack */
+	uint32_t base_node;      /* of that frame; */
+	uint32_t base_sp;        /* from sp up, in bytes; */
+	uint32_t base_bp;        /* as well, where it matters; */
+	uint16_t base;           /* its index in the saved stack, */
+	uint8_t saved;           /* and that one's */
+	uint8_t groups : 7, bp_matters : 1;
+	struct unwind_words words[UNWIND_MEMO_GROUPS];
 };
+_Static_assert(sizeof(struct unwind_memo) == 192, "three cache lines");
 
 #define UNWIND_SAVED 4u /* saved stacks; the first is the thread's own */
 
@@ -78,10 +92,14 @@ struct unwind_saved;
 struct unwind_state {
 	struct unwind_hot hot;
 	struct unwind_memo memo_first[UNWIND_MEMOS];
-	struct unwind_memo *memo;
-	uint32_t memo_lost; /* good ones that made room for others, since there is this table */
+	uint64_t hint_first[UNWIND_MEMOS * UNWIND_HINTS];
+	uint32_t memos; /* there is room for */
+	uint32_t
+		memos_set; /* since there is this room: the next one's place, but for whole turns */
+	uint64_t memo_key; /* of the one to make of the present stack */
+	struct unwind_memo *memo_old;             /* in whose place; NULL = the next */
+	struct unwind_site *site;                 /* of the memo made; NULL = none */
 	struct unwind_saved *saved[UNWIND_SAVED]; /* unwind_saved.c's; NULL until one was kept */
-	struct unwind_memo *memo_next;            /* to make of the present stack */
 	uint32_t frames_deep;                     /* numbers given to them so far */
 	uint32_t saved_next;                      /* whose place another fiber's takes */
 

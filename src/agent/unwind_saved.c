@@ -108,7 +108,7 @@ static inline uint32_t index_of(const struct unwind_state *u, const struct unwin
 
 void unwind_saved_forget(struct unwind_state *u)
 {
-	u->hot.node = 0;
+	u->hot.site.node = 0;
 	u->hot.epoch++;
 	for (uint32_t i = 0; i < UNWIND_SAVED; i++) {
 		if (u->saved[i])
@@ -202,7 +202,7 @@ static struct unwind_pair *pairs_of_root(struct unwind_pair *p, const struct unw
 static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
 		    const struct saved_frame *f)
 {
-	u->hot.node = 0;
+	u->hot.site.node = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	u->hot.pc = u->entry.pc;
 	u->hot.sp = u->entry.sp;
@@ -211,31 +211,54 @@ static void hot_set(struct unwind_state *u, const struct unwind_saved *s,
 	u->hot.pair = s->pair + f->pairs;
 	u->hot.first = s->pair;
 	atomic_signal_fence(memory_order_seq_cst);
-	u->hot.node = f->node;
+	u->hot.site = (struct unwind_site){.node = f->node};
 }
 
-static inline uint32_t memos(const struct unwind_state *u)
-{
-	return UINT32_C(1) << (64 - u->hot.memo_shift);
-}
-
-/* An empty table of memos, larger than the one there is, if it can be had. */
+/* Makes room for more memos, if it can be had. */
 static AGENT_COLD void memos_grow(struct unwind_state *u)
 {
-	struct unwind_memo *old = u->memo, *memo = NULL;
-	uint32_t had = memos(u), size = had * MEMO_GROWTH;
+	struct unwind_memo *old = u->hot.memo, *memo = NULL;
+	uint64_t *hint = u->hot.hint, size = u->memos * MEMO_GROWTH;
+	size_t bytes = sizeof(*memo) + UNWIND_HINTS * sizeof(*hint);
 
 	if (size <= UNWIND_MEMOS_MOST)
-		memo = private_pages_kept(size * sizeof(*memo));
+		memo = private_pages_kept(size * bytes);
 	if (!memo)
 		return;
-	/* A hook that is left between these two has every index in the larger table. */
-	u->memo = memo;
+	memcpy(memo, old, u->memos * sizeof(*memo));
+	/* A hook that is left between these has every index in the larger tables. */
+	u->hot.memo = u->hot.last = u->hot.next = memo;
+	u->hot.hint = (uint64_t *)(memo + size);
 	atomic_signal_fence(memory_order_seq_cst);
-	u->hot.memo_shift = 64 - (uint32_t)__builtin_ctz(size);
-	u->memo_lost = 0;
+	u->hot.shift = 64 - (uint32_t)__builtin_ctzll(size);
+	for (uint32_t i = u->memos * UNWIND_HINTS; i-- > 0;) {
+		if (hint[i])
+			unwind_hint_set(u, hint[i], hint[i] & UNWIND_HINT_MASK);
+	}
+	u->memos_set = u->memos;
 	if (old != u->memo_first)
-		private_pages_free(old, had * sizeof(*old));
+		private_pages_free(old, u->memos * bytes);
+	u->memos = (uint32_t)size;
+}
+
+/* The words of pair .. end, the innermost last. false: too many, or too far apart. */
+static bool words_of(struct unwind_memo *e, const struct unwind_pair *pair,
+		     const struct unwind_pair *end)
+{
+	uint32_t n = (uint32_t)(end - pair);
+
+	e->groups = (n + UNWIND_MEMO_WORDS - 1) / UNWIND_MEMO_WORDS;
+	for (uint32_t i = 0; i < e->groups * UNWIND_MEMO_WORDS; i++) {
+		const struct unwind_pair *p = end - 1 - (i < n ? i : n - 1);
+		struct unwind_words *w = &e->words[i / UNWIND_MEMO_WORDS];
+		uint64_t off = p->at - e->sp;
+
+		if (off % 8 || off / 8 > UINT16_MAX)
+			return false;
+		w->value[i % UNWIND_MEMO_WORDS] = p->value;
+		w->at[i % UNWIND_MEMO_WORDS] = (uint16_t)(off / 8);
+	}
+	return true;
 }
 
 /* pair .. end, the innermost last, lead from the hook to the frame `base` of s. */
@@ -243,34 +266,41 @@ static void memo_set(struct unwind_state *u, const struct unwind_saved *s, uint3
 		     const struct unwind_pair *pair, const struct unwind_pair *end,
 		     uint64_t bp_mask, uint32_t node, uint32_t epoch)
 {
-	struct unwind_memo *e = u->memo_next;
-	uint32_t n = (uint32_t)(end - pair);
-	struct unwind_pair *to = e->pair + UNWIND_MEMO_PAIRS - n;
+	const struct saved_frame *f = s->frame + base;
+	struct unwind_memo *e = u->memo_old;
+	uint64_t sp = u->entry.sp;
 
-	bool lost = e->epoch == epoch && (e->pc != u->entry.pc || e->sp != u->entry.sp ||
-					  e->base_sp != s->frame[base].sp);
-
+	if ((size_t)(end - pair) > UNWIND_MEMO_GROUPS * UNWIND_MEMO_WORDS || base > UINT16_MAX ||
+	    (f->sp - sp) >> 32 || ((f->bp - sp) & f->bp_mask) >> 32 ||
+	    ((u->entry.bp - sp) & bp_mask) >> 32)
+		return;
+	if (!e) {
+		if (AGENT_UNLIKELY(u->memos_set == u->memos))
+			memos_grow(u);
+		e = &u->hot.memo[u->memos_set++ % u->memos];
+		unwind_hint_set(u, u->memo_key, (uint64_t)(e - u->hot.memo));
+		e->key = unwind_key_part(u->memo_key);
+	}
 	e->epoch = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	e->pc = u->entry.pc;
-	e->sp = u->entry.sp;
-	e->bp = u->entry.bp;
-	e->bp_mask = bp_mask;
-	e->base_sp = s->frame[base].sp;
-	e->base_bp = s->frame[base].bp;
-	e->base_node = s->frame[base].node;
+	e->sp = sp;
+	if (e->site.node != node)
+		e->site = (struct unwind_site){.node = node};
+	e->site.bp = (uint32_t)(u->entry.bp - sp);
+	e->bp_matters = bp_mask != 0;
+	e->base_sp = (uint32_t)(f->sp - sp);
+	e->base_bp = (uint32_t)(f->bp - sp);
+	e->base_node = f->node;
 	e->base = (uint16_t)base;
-	e->node = node;
 	e->saved = (uint8_t)index_of(u, s);
-	for (uint32_t i = 0; i < n; i++)
-		to[i] = pair[i];
-	for (; n % UNWIND_PAD; n++)
-		*--to = (struct unwind_pair){(uint64_t)(uintptr_t)&never_differs, 0};
-	e->pairs = (uint8_t)n;
+	if (!words_of(e, pair, end))
+		return;
 	atomic_signal_fence(memory_order_seq_cst);
 	e->epoch = epoch;
-	if (AGENT_UNLIKELY(lost) && ++u->memo_lost == memos(u) / 2)
-		memos_grow(u);
+	u->site = &e->site;
+	u->hot.last->next = (uint16_t)(e - u->hot.memo);
+	unwind_memo_used(u, e);
 }
 
 /* The node of a stack too deep, of frames 0 … kept − 1 of s and then the walk's: its outermost
@@ -309,7 +339,7 @@ static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_s
 
 	if (kept >= u->outer)
 		cut_node = s->frame[u->outer - 1].node;
-	u->hot.node = 0;
+	u->hot.site.node = 0;
 	s->count = kept;
 	atomic_signal_fence(memory_order_seq_cst);
 	while (f-- != u->frame) {
@@ -363,7 +393,7 @@ static uint32_t append(struct thread *t, struct unwind_state *u, struct unwind_s
 		return node;
 	if (saving && at <= limit)
 		hot_set(u, s, to - 1);
-	if (kept && pair && pair - first <= UNWIND_MEMO_PAIRS)
+	if (kept && pair)
 		memo_set(u, s, kept - 1, first, pair, mask, node, epoch);
 	return node;
 }

@@ -18,8 +18,11 @@
  *
  * A memo says how a stack met before led to a frame of a saved stack; the words between are
  * verified, then those of the saved stack. So stacks that alternate need no walk, although
- * only one of them is saved. Stacks of the same pc and stack pointer have memos of their own
- * each: the first word that is not as one of them says leads to the next.
+ * only one of them is saved. A memo is found by a key, made of pc and stack pointer. Where
+ * stacks share these, a branch stands at the key: the place of the word in which two of them
+ * were found to differ. What that word is now makes the next key, where a memo stands, or
+ * another branch. Both are hints: branches are followed before anything is verified, so on the
+ * thread's own stack alone, which is readable whatever they say.
  *
  * Four stacks are saved a thread: its own and those of fibers, told apart by where they
  * end. Comparing never leaves the program's frames as long as it goes from the inside out
@@ -83,9 +86,52 @@ static inline const struct unwind_pair *unwind_verify(const struct unwind_pair *
 	return NULL;
 }
 
-static inline struct unwind_memo *unwind_memo_of(struct unwind_state *u, uint64_t pc, uint64_t sp)
+/* A hint is the upper bits of its key and, in the lower ones, a memo's index, or a word's place
+ * above the hook's stack pointer in 8 bytes | UNWIND_BRANCH. */
+#define UNWIND_HINT_MASK UINT64_C(0x1ffff)
+#define UNWIND_BRANCH    UINT64_C(0x10000)
+
+static inline uint64_t unwind_memo_key(uint64_t before, uint64_t word)
 {
-	return &u->memo[(sp / 8 + pc) * UINT64_C(0x9e3779b97f4a7c15) >> u->hot.memo_shift];
+	return (before ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline uint64_t *unwind_hints(const struct unwind_state *u, uint64_t key)
+{
+	return &u->hot.hint[(key >> u->hot.shift) * UNWIND_HINTS];
+}
+
+static inline uint16_t unwind_key_part(uint64_t key) { return (uint16_t)(key >> 48); }
+
+/* The next one is on its way to the cache until the next call. */
+static inline void unwind_memo_used(struct unwind_state *u, struct unwind_memo *e)
+{
+	struct unwind_memo *next = u->hot.memo + e->next;
+
+	u->hot.last = e;
+	u->hot.next = next;
+	__builtin_prefetch(next);
+	__builtin_prefetch(next->words);
+}
+
+/* The newest first. In whose place: the key's own, else the oldest memo's, else the oldest. A
+ * branch that is gone may come back as another, and all that it led to would have to move. */
+static inline void unwind_hint_set(struct unwind_state *u, uint64_t key, uint64_t what)
+{
+	uint64_t *hint = unwind_hints(u, key);
+	uint32_t place = UNWIND_HINTS - 1;
+
+	for (uint32_t i = 0; i < UNWIND_HINTS; i++) {
+		if (!(hint[i] & UNWIND_BRANCH))
+			place = i;
+	}
+	for (uint32_t i = 0; i < UNWIND_HINTS; i++) {
+		if ((hint[i] ^ key) <= UNWIND_HINT_MASK)
+			place = i;
+	}
+	for (; place > 0; place--)
+		hint[place] = hint[place - 1];
+	hint[0] = (key & ~UNWIND_HINT_MASK) | what;
 }
 
 /* --- unwind_converge.c ----------------------------------------------------------------- */

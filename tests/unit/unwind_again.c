@@ -206,6 +206,68 @@ static void test_places_by_turns(void **state)
 	assert_checked(4 * 20);
 }
 
+/* Each calls the next from one of four places, so that 256 stacks share pc and stack pointer. */
+#define FORK(name, next)                         \
+	FUNCTION void name(unsigned path)        \
+	{                                        \
+		switch (path & 3) {              \
+		case 0:                          \
+			next(path >> 2);         \
+			__asm__ volatile("# 0"); \
+			break;                   \
+		case 1:                          \
+			next(path >> 2);         \
+			__asm__ volatile("# 1"); \
+			break;                   \
+		case 2:                          \
+			next(path >> 2);         \
+			__asm__ volatile("# 2"); \
+			break;                   \
+		default:                         \
+			next(path >> 2);         \
+			__asm__ volatile("# 3"); \
+			break;                   \
+		}                                \
+	}
+
+FUNCTION void fork_end(unsigned path)
+{
+	check();
+	__asm__ volatile("" ::"r"(path));
+}
+
+FORK(fork_1, fork_end)
+FORK(fork_2, fork_1)
+FORK(fork_3, fork_2)
+FORK(fork_4, fork_3)
+
+#define FORKS  256u
+#define ROUNDS 6u
+
+static void *forks(void *unused)
+{
+	struct harness_effort before = {0};
+
+	for (unsigned i = 0; i < ROUNDS * FORKS; i++) {
+		if (i == (ROUNDS - 1) * FORKS)
+			before = harness_effort();
+		fork_4(i * 85 + i / FORKS); /* 85 is odd: in each round every path once */
+	}
+	/* A few may be without their place among so many. */
+	assert_effort(before, 0, FORKS / 8);
+	return unused;
+}
+
+static void test_many_share_registers(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	pthread_create(&thread, NULL, forks, NULL);
+	pthread_join(thread, NULL);
+	assert_checked(ROUNDS * FORKS);
+}
+
 /* Further out than any memo knows, another place. */
 FUNCTION void middle(int order)
 {
@@ -509,6 +571,7 @@ int unwind_again(void)
 		cmocka_unit_test(test_one_new_frame),
 		cmocka_unit_test(test_stale_words),
 		cmocka_unit_test(test_places_by_turns),
+		cmocka_unit_test(test_many_share_registers),
 		cmocka_unit_test(test_outer_frames_differ),
 		cmocka_unit_test(test_only_rbp_differs),
 		cmocka_unit_test(test_deep),

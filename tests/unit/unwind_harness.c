@@ -142,7 +142,7 @@ static void unwind(const struct unwind_regs *regs, struct harness_stack *ret)
 		memset(slots, 0, TRIE_SLOTS * sizeof(*slots));
 		unwind_forget(&self);
 	}
-	uint32_t node = unwind_stack(&self, regs);
+	uint32_t node = unwind_stack(&self, regs)->node;
 
 	ret->count = 0;
 	for (; node; node = nodes[node].parent)
@@ -188,7 +188,7 @@ AGENT_EXPORT __attribute__((noinline)) uint32_t harness_repeat(uint32_t n)
 	thread_ready();
 	free_trie = true;
 	while (n-- > 0)
-		node = unwind_stack(&self, &regs);
+		node = unwind_stack(&self, &regs)->node;
 	free_trie = false;
 	unwind_forget(&self);
 	return node;

@@ -8,8 +8,8 @@
 #include "agent/signals.h"
 #include "agent/syscall.h"
 
-uint32_t __real_unwind_stack(struct thread *t, const struct unwind_regs *regs);
-uint32_t __wrap_unwind_stack(struct thread *t, const struct unwind_regs *regs);
+struct unwind_site *__real_unwind_stack(struct thread *t, const struct unwind_regs *regs);
+struct unwind_site *__wrap_unwind_stack(struct thread *t, const struct unwind_regs *regs);
 
 #define TABLE 4096u
 
@@ -203,7 +203,7 @@ static uint32_t walk_whole(struct xcheck *x, struct thread *t, const struct unwi
 
 	t->unwind = x->whole;
 	unwind_forget(t);
-	uint32_t node = __real_unwind_stack(t, regs);
+	uint32_t node = __real_unwind_stack(t, regs)->node;
 
 	x->whole = t->unwind;
 	t->unwind = own;
@@ -217,16 +217,16 @@ static void capture(struct xcheck *x, const struct unwind_regs *regs)
 		   1u << CFI_R14 | 1u << CFI_R15 | 1u << CFI_RIP;
 }
 
-__attribute__((noinline)) uint32_t __wrap_unwind_stack(struct thread *t,
-						       const struct unwind_regs *regs)
+__attribute__((noinline)) struct unwind_site *__wrap_unwind_stack(struct thread *t,
+								  const struct unwind_regs *regs)
 {
-	uint32_t node = __real_unwind_stack(t, regs);
+	struct unwind_site *site = __real_unwind_stack(t, regs);
 
 	if (!tell_start())
-		return node;
+		return site;
 	if (!atomic_load(gate_own(t))) {
 		tell_add(&xcheck_file->outcome[XCHECK_CHILD], 1);
-		return node;
+		return site;
 	}
 	struct signals signals = signals_hold();
 	struct xcheck *x = signals.held ? xcheck_of(t) : NULL;
@@ -234,7 +234,7 @@ __attribute__((noinline)) uint32_t __wrap_unwind_stack(struct thread *t,
 	if (!x) {
 		tell_add(&xcheck_file->outcome[signals.held ? XCHECK_MEMORY : XCHECK_FROZEN], 1);
 	} else {
-		x->node = node;
+		x->node = site->node;
 		x->whole_node = walk_whole(x, t, regs);
 		capture(x, regs);
 		__asm__ volatile("movq %%rbx, 24(%0)\n\t"
@@ -252,5 +252,5 @@ __attribute__((noinline)) uint32_t __wrap_unwind_stack(struct thread *t,
 		on_own_stack(check, x);
 	}
 	signals_release(&signals);
-	return node;
+	return site;
 }
