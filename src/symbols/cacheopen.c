@@ -10,13 +10,13 @@
 #define LOG_DOMAIN "symbols"
 #include "base/log.h"
 
-/* A directory of ours that nobody else may write to; −1 = it is not. */
-static int open_directory(int parent, const char *name)
+/* A directory of ours; −1 = it is not, or one of those may write to it. */
+static int open_directory(int parent, const char *name, int flags, mode_t others)
 {
-	CLEANUP_FD int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP_FD int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) != 0 || st.st_uid != geteuid() || st.st_mode & 022 ||
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_uid != geteuid() || st.st_mode & others ||
 	    faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
 		return -1;
 	return cleanup_steal_fd(&fd);
@@ -32,12 +32,13 @@ static int find_directory(const char *base, const char *name)
 	}
 	if (mkdir(path, 0700) != 0 && errno != EEXIST)
 		return -1;
-	/* What sudo leaves in place of the user's own would be root's. */
-	CLEANUP_FD int parent = open_directory(AT_FDCWD, path);
+	/* What sudo leaves in place of the user's own would be root's. The group is often the
+	 * user's alone; what it puts in our place is not ours, or a link. */
+	CLEANUP_FD int parent = open_directory(AT_FDCWD, path, 0, S_IWOTH);
 
 	if (parent < 0 || (mkdirat(parent, "mallograph", 0700) != 0 && errno != EEXIST))
 		return -1;
-	return open_directory(parent, "mallograph");
+	return open_directory(parent, "mallograph", O_NOFOLLOW, S_IWGRP | S_IWOTH);
 }
 
 /* What reads the files: this very program, and the library. */

@@ -292,6 +292,18 @@ def test_none_where_it_cannot_be(program, offsets, tmp_path, cache):
     shared.mkdir()
     shared.chmod(0o777)
     no_cache(program, offsets, shared)
+    # Where the group may write beside it, but not into it.
+    shared.chmod(0o775)
+    (tmp_path / "ours").mkdir(mode=0o700)
+    (shared / "mallograph").symlink_to(tmp_path / "ours")
+    no_cache(program, offsets, shared)
+    (shared / "mallograph").unlink()
+    (shared / "mallograph").mkdir()
+    (shared / "mallograph").chmod(0o770)
+    no_cache(program, offsets, shared)
+    (shared / "mallograph").chmod(0o700)
+    ask(program, offsets, shared)
+    assert len(kept(shared)) == 1 and not list((tmp_path / "ours").iterdir())
 
 
 def test_the_home_directory_else(program, offsets, tmp_path):
