@@ -444,7 +444,7 @@ static inline bool memo_is_of(const struct unwind_memo *e, const struct unwind_r
 	       !(e->bp_matters && e->sp + e->site.bp != regs->bp);
 }
 
-#define DIFFERS(i) AGENT_UNLIKELY(load(sp + w->at[i] * 8) != w->value[i])
+#define DIFFERS(i) AGENT_UNLIKELY(load(sp + (uint64_t)w->at[i] * 8) != w->value[i])
 
 static inline bool words_same(const struct unwind_memo *e, uint64_t sp)
 {
