@@ -267,12 +267,15 @@ static void stacks_end(char *stacks)
 		munmap(stacks, 2 * STACK);
 }
 
-/* Finds the instructions of a call that does nothing for the first time. */
+/* Finds the instructions of a call that does nothing for the first time. So the second one that
+ * is stepped counts: to the profiler its stack is another than that of calls that are not. What
+ * only a new stack comes to may also run where signals are blocked, and a breakpoint there would
+ * end the program. */
 static void find_places(int which)
 {
 	char *stacks = stacks_for_call();
 
-	do {
+	for (int pass = 0; pass < 2 || held; pass++) {
 		place_count = held = 0;
 		/* Not one of the few after a pause, at which the profiler looks at the clock. */
 		for (int i = 0; i < 500; i++)
@@ -280,7 +283,7 @@ static void find_places(int which)
 		stepping = 1;
 		make_call(which, stacks);
 		stepping = 0;
-	} while (held);
+	}
 	stacks_end(stacks);
 }
 
