@@ -14,6 +14,7 @@
 #include "base/vector.h"
 
 #define DELETED " (deleted)"
+#define KEPT    32u /* descriptors, for everything else */
 
 struct held {
 	char *path;
@@ -36,8 +37,8 @@ struct error *collect_files_create(struct collect_files **ret)
 	if (!files)
 		return error_no_memory();
 	files->limit = COLLECT_FILES;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 4 < files->limit)
-		files->limit = (size_t)limit.rlim_cur / 4;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 4 * COLLECT_FILES + KEPT)
+		files->limit = limit.rlim_cur > KEPT ? (size_t)(limit.rlim_cur - KEPT) / 4 : 0;
 	*ret = files;
 	return NULL;
 }

@@ -260,7 +260,12 @@ static struct error *finish(struct collect_early *early, struct ledger_reader *r
 
 	if (to < 0)
 		return error_create_system(errno, name, "cannot write the profile");
-	return copy_out(early->fd, to, name);
+	struct error *error = copy_out(early->fd, to, name);
+
+	/* A part of a profile is none to begin again with. */
+	if (error && ftruncate(to, 0) != 0)
+		log_debug("%s: cannot be emptied: %s", name, strerror(errno));
+	return error;
 }
 
 struct error *collect_early_finish(struct collect_early *early, struct ledger_reader *reader,

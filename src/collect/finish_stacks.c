@@ -3,6 +3,9 @@
 
 #include "symbols/title.h"
 
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
+
 struct loc_key {
 	const struct finish_placing *placing;
 	struct finish_loc loc;
@@ -158,11 +161,26 @@ static struct error *put_locs(struct finish_placing *placing)
 	return NULL;
 }
 
+/* Where there are no descriptors or processes to be had for reading symbols, a profile without
+ * is better than none: they are pending, as of one recorded so. */
+static struct error *without_names(struct finish_placing *placing, struct error *error)
+{
+	if (!error || error->code != ERROR_SYSTEM)
+		return error;
+	log_warn("no names: %s", error->message);
+	error_free(error);
+	symbols_free(placing->symbols);
+	placing->symbols = NULL;
+	for (size_t i = 0; i < placing->finishing->stacks.modules.count; i++)
+		placing->modules[i] = NULL;
+	return NULL;
+}
+
 struct error *collect_finish_symbols(struct finishing *finishing)
 {
 	TRY(collect_finish_frames(finishing));
 	TRY(put_locs(finishing->placing));
-	TRY(start_symbols(finishing->placing));
+	TRY(without_names(finishing->placing, start_symbols(finishing->placing)));
 	return collect_finish_name_jits(finishing->placing);
 }
 
@@ -174,6 +192,6 @@ struct error *collect_finish_stacks(struct finishing *finishing)
 	struct finish_placing *placing = finishing->placing;
 
 	if (placing->symbols)
-		TRY(symbols_resolve(placing->symbols));
+		TRY(without_names(placing, symbols_resolve(placing->symbols)));
 	return collect_finish_put_names(placing);
 }

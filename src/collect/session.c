@@ -255,7 +255,7 @@ void collect_session_stop(struct collect_session *session)
 
 struct error *collect_session_unlink(struct collect_session *session)
 {
-	if (session->name && unlinkat(session->place.fd, session->name, 0) != 0)
+	if (session->name && unlinkat(session->place.fd, session->name, 0) != 0 && errno != ENOENT)
 		return error_remedy(
 			error_create_system(errno, session->path, "cannot remove the session file"),
 			"Remove it by hand: it takes memory.");

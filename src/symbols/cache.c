@@ -56,7 +56,7 @@ static struct error *read_file(const struct symbols_cache *cache, const char *na
 {
 	CLEANUP_FD int fd =
 		openat(cache->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	char bytes[1 << 16];
+	char bytes[1 << 13];
 	struct stat st;
 	ssize_t n = 1;
 

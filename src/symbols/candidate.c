@@ -51,7 +51,7 @@ int symbols_file_open(const char *path)
 static bool file_crc(int fd, uint32_t *ret)
 {
 	static uint32_t table[256];
-	uint8_t buffer[1 << 16];
+	uint8_t buffer[1 << 13];
 	uint32_t crc = UINT32_MAX;
 	off_t at = 0;
 	ssize_t n;

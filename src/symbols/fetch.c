@@ -164,8 +164,8 @@ static struct error *hear(struct fetcher *fetcher)
 	return NULL;
 }
 
-/* Often enough to say that it still waits. */
-#define TICK_MS 250
+#define TICK_MS  250  /* often enough to say that it still waits */
+#define GRACE_MS 2000 /* a client looks up from a server that is silent every second */
 
 static struct error *listen(struct fetcher *fetcher)
 {
@@ -210,6 +210,25 @@ static struct error *end_rest(struct fetcher *fetcher, size_t from)
 	return NULL;
 }
 
+/* It gets a little time to remove what it has of a file. */
+static void end_child(pid_t pid)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	int64_t until = now_ms() + GRACE_MS;
+
+	kill(pid, SIGTERM);
+	while (now_ms() < until) {
+		pid_t ended = waitpid(pid, NULL, WNOHANG);
+
+		if (ended == pid || (ended < 0 && errno != EINTR))
+			return;
+		nanosleep(&pause, NULL);
+	}
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 static struct error *fetch_from(struct symbols *symbols, size_t from)
 {
 	struct fetcher fetcher = {
@@ -228,10 +247,8 @@ static struct error *fetch_from(struct symbols *symbols, size_t from)
 	fetcher.began = fetcher.heard = fetcher.named = now_ms();
 	struct error *error = listen(&fetcher);
 
-	kill(fetcher.pid, SIGKILL);
 	close(fetcher.fd);
-	while (waitpid(fetcher.pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	end_child(fetcher.pid);
 	if (!error)
 		error = end_rest(&fetcher, from);
 	strbuf_free(&fetcher.input);

@@ -1,15 +1,21 @@
 #include "symbols/fetch.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "symbols/child.h"
 
 #define LIBRARY "libdebuginfod.so.1"
 
-/* A server's file must not fill the disk. */
-#define MAX_BYTES "4294967296"
+/* A server's file must not fill the disk; DEBUGINFOD_MAXSIZE is asked for one's own limit. */
+#define MAX_BYTES ((rlim_t)4 << 30)
+
+/* What is left of the time to end in, once told to. */
+#define END_S 5u
 
 /* Loaded here alone: no other process of ours needs it, or what it brings along, nor does the
  * build need its header. Its interface has been this since elfutils 0.180. */
@@ -61,8 +67,19 @@ static bool load(void)
 
 struct transfer {
 	int fd;
+	uint64_t calls; /* of progress() for this fetch */
 	struct symbols_fetch_note note;
 };
+
+static volatile sig_atomic_t is_told_to_end;
+
+/* libdebuginfod removes what it has of a file if it is given time to. */
+static void handle_term(int number)
+{
+	(void)number;
+	is_told_to_end = 1;
+	alarm(END_S);
+}
 
 static void tell(struct transfer *transfer, uint32_t kind)
 {
@@ -75,24 +92,55 @@ static void tell(struct transfer *transfer, uint32_t kind)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			_exit(1);
+		/* Nobody listens any more. */
+		if (n <= 0) {
+			is_told_to_end = 1;
+			return;
+		}
 		bytes += n;
 		left -= (size_t)n;
 	}
 }
 
-/* Called again and again while nothing comes, too: what tells is that something did. */
+/* Called again and again while nothing comes, too: what tells is that something did. Until a
+ * server has answered, done counts the calls (elfutils 0.188, debuginfod-client.c). */
 static int progress(struct client *client, long done, long whole)
 {
 	struct transfer *transfer = library.get_data(client);
+	bool is_bytes = whole > 0 || (done > 0 && (uint64_t)done > ++transfer->calls);
 
-	if (done > 0 && (uint64_t)done != transfer->note.done) {
+	if (is_bytes && done > 0 && (uint64_t)done != transfer->note.done) {
 		transfer->note.done = (uint64_t)done;
 		transfer->note.whole = whole > 0 ? (uint64_t)whole : 0;
 		tell(transfer, SYMBOLS_FETCH_GOES_ON);
 	}
-	return 0;
+	return is_told_to_end;
+}
+
+/* Also of what is announced too small, or not at all: a write that fails ends the transfer. */
+static void limit_size(void)
+{
+	const char *text = getenv("DEBUGINFOD_MAXSIZE");
+	unsigned long long told = text ? strtoull(text, NULL, 10) : 0;
+	rlim_t most = told > 0 && told < MAX_BYTES ? (rlim_t)told : MAX_BYTES;
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur > most) {
+		limit.rlim_cur = most;
+		setrlimit(RLIMIT_FSIZE, &limit);
+	}
+}
+
+/* Its parent's death is told as gently as its parent would. */
+static void end_gently(void)
+{
+	struct sigaction action = {.sa_handler = handle_term};
+
+	sigaction(SIGTERM, &action, NULL);
+	signal(SIGALRM, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
 }
 
 static void ask(const struct symbols_fetch *fetch, struct transfer *transfer)
@@ -127,12 +175,14 @@ _Noreturn void symbols_fetcher_run(const struct symbols *symbols, size_t from, i
 
 	symbols_child_enter(fd);
 	setenv("DEBUGINFOD_URLS", symbols->options.servers, 1);
-	setenv("DEBUGINFOD_MAXSIZE", MAX_BYTES, 0);
+	limit_size();
+	end_gently();
 	unsetenv("DEBUGINFOD_PROGRESS");
 	unsetenv("DEBUGINFOD_VERBOSE");
 	bool loaded = load();
 
-	for (size_t i = from; i < symbols->fetches.count; i++) {
+	for (size_t i = from; i < symbols->fetches.count && !is_told_to_end; i++) {
+		transfer.calls = 0;
 		memset(&transfer.note, 0, sizeof(transfer.note));
 		transfer.note.place = (uint32_t)i;
 		tell(&transfer, SYMBOLS_FETCH_STARTED);

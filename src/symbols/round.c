@@ -102,7 +102,7 @@ static struct error *reader_end(struct symbols_round *round, struct symbols_read
 
 static struct error *reader_hear(struct symbols_round *round, struct symbols_reader *reader)
 {
-	char bytes[1 << 16];
+	char bytes[1 << 13];
 	ssize_t n = read(reader->fd, bytes, sizeof(bytes));
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))

@@ -168,3 +168,16 @@ def test_system_calls_refused_in_turn(traced, runtime, place, tmp_path, calls, m
     for number, at in turns[:: -(-len(turns) // most) or 1]:
         result = traced("-o", "/dev/null", "-e", f"inject={calls}:error={SYSCALLS[calls]}:when={number}")
         check_outcome(result, place, runtime, f"{lines[at]} as {SYSCALLS[calls]}")
+
+
+@pytest.mark.parametrize("limit", [["-n", "16"], ["-n", "20"], ["-s", "64"]])
+@pytest.mark.parametrize("sites", ["20", "6000"])
+def test_the_tool_is_given_little(run, build, limit, sites, tmp_path):
+    """What it needs for names must not cost the profile."""
+    shell = ["sh", "-c", f'ulimit {" ".join(limit)} && exec "$@"', "sh"]
+    result = run("-q", "-o", "x.mgp", build / "bench" / "sites", sites, "60000", "1000", "0.3",
+                 before=shell)
+    assert result.returncode == 0, result.stderr
+    said = run("query", "select count(*) >= %s, sum(allocs) >= 60000 from site" % sites, "x.mgp",
+               text=True).stdout
+    assert said.split()[-2:] == ["1", "1"], said
