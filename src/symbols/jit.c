@@ -106,21 +106,27 @@ static bool is_file(const char *text, size_t length)
 	       (length - scheme > 3 && memcmp(text + scheme, "://", 3) == 0);
 }
 
-/* V8 says "JS:*sort /srv/table.js:20:17": where the function begins. */
+/* V8 says "JS:*sort /srv/table.js:20:17", an older one :20: where the function begins. */
 static struct parts split(const char *name, size_t length)
 {
 	struct parts parts = {.function = length};
 	uint32_t column, line;
 	size_t without = take_number(name, length, &column);
 	size_t end = take_number(name, without, &line);
+	bool has_column = end != without;
 
-	if (without == length || end == without)
+	if (without == length)
 		return parts;
+	if (!has_column) {
+		line = column;
+		column = 0;
+	}
 	for (size_t at = 1; at + 1 < end; at++) {
 		const char *file = name + at + 1;
 		size_t bytes = end - at - 1;
 
-		if (name[at] != ' ' || !is_file(file, bytes))
+		if (name[at] != ' ' || !is_file(file, bytes) ||
+		    (!has_column && !memchr(file, '/', bytes)))
 			continue;
 		return (struct parts){at, at + 1, bytes, line, column};
 	}

@@ -54,8 +54,8 @@ static void assert_pc(const struct symbols_jit *jit, uint64_t address, const cha
 
 static void test_map(void **state)
 {
-	static const uint64_t pcs[] = {0x2fff, 0x1000, 0x10ff, 0x1100, 0x0fff,    0x2000,
-				       0x4000, 0x5000, 0x6000, 0x7000, UINT64_MAX};
+	static const uint64_t pcs[] = {0x2fff, 0x1000, 0x10ff, 0x1100, 0x0fff, 0x2000,    0x4000,
+				       0x5000, 0x6000, 0x7000, 0x8000, 0x9000, UINT64_MAX};
 	static const char text[] =
 		"1000 100 first\n"
 		"2000 1000 was there\n"
@@ -67,6 +67,8 @@ static void test_map(void **state)
 		"0x5000 0x10 JS:*sort /srv/my table.js:20:17\n"
 		"6000 10 LazyCompile:~get size file:///srv/x.mjs:3:9\n"
 		"7000 10 operator() (a:1:2)\n"
+		"8000 10 LazyCompile:~Module.load node:internal/modules/cjs/loader:1190\n"
+		"9000 10 block in each:3\n"
 		"ffffffffffffffff 10 the end\n"
 		"123456789abcdef01 10 too long a number\n"
 		"fff 1 cut sho"; /* no newline: its writer was killed, or wrote it so */
@@ -84,9 +86,12 @@ static void test_map(void **state)
 	assert_pc(&jit, 0x5000, "JS:*sort", "/srv/my table.js", 20);
 	assert_pc(&jit, 0x6000, "LazyCompile:~get size", "file:///srv/x.mjs", 3);
 	assert_pc(&jit, 0x7000, "operator() (a:1:2)", NULL, 0);
+	assert_pc(&jit, 0x8000, "LazyCompile:~Module.load", "node:internal/modules/cjs/loader",
+		  1190);
+	assert_pc(&jit, 0x9000, "block in each:3", NULL, 0);
 	assert_pc(&jit, UINT64_MAX, "the end", NULL, 0);
 	assert_null(symbols_jit_find(&jit, 0x3000));
-	assert_int_equal(jit.named, 8);
+	assert_int_equal(jit.named, 10);
 	symbols_jit_free(&jit);
 }
 
