@@ -350,7 +350,7 @@ static struct error *put_symbols(const struct summary *summary)
 	return NULL;
 }
 
-static void put_saved(struct strbuf *out, const struct report_summary *options)
+static void put_saved(struct strbuf *out, const struct report_summary *options, bool has_live)
 {
 	CLEANUP_STRBUF struct strbuf word = STRBUF_EMPTY;
 	char size[UNITS_BYTES];
@@ -371,6 +371,9 @@ static void put_saved(struct strbuf *out, const struct report_summary *options)
 	else
 		strbuf_fill(out, ' ', 6);
 	strbuf_printf(out, "a tree:  mallograph report --tree%s\n", word.length ? word.text : "");
+	if (has_live)
+		strbuf_printf(out, "%*swhat is left:  mallograph report --live%s\n", (int)INDENT,
+			      "", word.length ? word.text : "");
 	out->failed |= word.failed;
 }
 
@@ -418,6 +421,6 @@ struct error *report_summary_print(struct analyze_model *model,
 		strbuf_append(&text, "mallograph: nothing was recorded\n");
 	}
 	if (options->saved_path)
-		put_saved(&text, options);
+		put_saved(&text, options, process && process->counts.live_blocks > 0);
 	return report_flush(&text, out);
 }

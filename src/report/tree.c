@@ -15,6 +15,7 @@ struct pending {
 	uint32_t depth;
 	uint32_t module; /* of its caller or, bottom up, of whom it calls */
 	bool is_rest;    /* of the node's children, not itself */
+	bool is_own;     /* what the node has without its children */
 	bool has_siblings;
 };
 
@@ -24,6 +25,7 @@ struct printing {
 	const struct report_options *options;
 	uint64_t least;
 	bool is_next; /* a tree was printed before */
+	bool is_upwards;
 	VECTOR(struct pending) pending;
 	struct strbuf text;
 	FILE *out;
@@ -74,6 +76,23 @@ static void put_rest(struct printing *printing, const struct pending *pending)
 	strbuf_append_char(&printing->text, '\n');
 }
 
+/* What a function with calls below it allocates without them. */
+static uint64_t own_value(const struct printing *printing, const struct analyze_node *node)
+{
+	uint64_t below = node->left_out_value;
+
+	for (uint32_t i = node->first_child; i; i = printing->tree->nodes[i].next)
+		below += printing->tree->nodes[i].value;
+	return below && node->value > below ? node->value - below : 0;
+}
+
+static void put_itself(struct printing *printing, const struct pending *pending)
+{
+	put_figures(printing, own_value(printing, &printing->tree->nodes[pending->node]));
+	indent(printing, pending->depth);
+	strbuf_append(&printing->text, "[itself]\n");
+}
+
 /* A chain stays in one column; where stacks part, each branch moves in, and what is below it
  * further. */
 static struct error *push_children(struct printing *printing, const struct pending *of)
@@ -81,14 +100,21 @@ static struct error *push_children(struct printing *printing, const struct pendi
 	const struct analyze_node *nodes = printing->tree->nodes;
 	const struct analyze_node *node = &nodes[of->node];
 	bool has_rest = node->left_out_value >= printing->least;
-	bool parts = has_rest || (node->first_child && nodes[node->first_child].next);
+	bool has_own =
+		of->node && !printing->is_upwards && own_value(printing, node) >= printing->least;
+	bool parts = has_rest || has_own || (node->first_child && nodes[node->first_child].next);
 	struct pending next = {
 		.depth = of->depth + (of->node && (parts || of->has_siblings)),
 		.has_siblings = parts,
 		.module = printing->model->names[node->name].module,
 	};
 	size_t first = printing->pending.count;
+	struct pending itself = next;
 
+	itself.node = of->node;
+	itself.is_own = true;
+	if (has_own)
+		TRY(vector_push(&printing->pending, itself));
 	for (next.node = node->first_child; next.node; next.node = nodes[next.node].next)
 		TRY(vector_push(&printing->pending, next));
 	next.node = of->node;
@@ -113,6 +139,8 @@ static struct error *print_nodes(struct printing *printing)
 
 		if (at.is_rest) {
 			put_rest(printing, &at);
+		} else if (at.is_own) {
+			put_itself(printing, &at);
 		} else {
 			put_node(printing, &at);
 			TRY(push_children(printing, &at));
@@ -165,6 +193,7 @@ static struct error *print_tree(struct printing *printing, uint32_t process,
 	TRY(analyze_tree_make(printing->model, &options, &tree));
 	printing->tree = &tree;
 	printing->least = options.least;
+	printing->is_upwards = direction == ANALYZE_BOTTOM_UP;
 	put_heading(printing, of, direction);
 	struct error *error = print_nodes(printing);
 

@@ -136,6 +136,19 @@ static const char *rust_type(const char *name)
 	return name;
 }
 
+/* xmalloc, alloc_bytes, Allocate: but not deallocate, nor what has to do with an allocator. */
+static bool says_alloc(const char *name)
+{
+	for (const char *at = name; (at = strcasestr(at, "alloc")); at++) {
+		const char *end = at + strlen("alloc");
+		bool frees = at - name >= 2 && strncasecmp(at - 2, "de", 2) == 0;
+
+		if (!frees && strncasecmp(end, "ator", 4) != 0 && strncasecmp(end, "ation", 5) != 0)
+			return true;
+	}
+	return false;
+}
+
 static bool is_wrapper_name(const char *name)
 {
 	static const char *const prefixes[] = {
@@ -172,8 +185,8 @@ static bool is_wrapper_name(const char *name)
 		"core::fmt::",
 	};
 	static const char *const parts[] = {
-		"*alloc*",  "*memalign*", "*strdup*",   "*strndup*",
-		"*wcsdup*", "*memdup*",   "*._Cfunc_*", "*._C2func_*",
+		"*memalign*", "*strdup*",   "*strndup*",   "*wcsdup*",
+		"*memdup*",   "*._Cfunc_*", "*._C2func_*",
 	};
 	static const char *const rust[] = {"alloc::", "core::", "hashbrown::", "std::"};
 
@@ -183,6 +196,8 @@ static bool is_wrapper_name(const char *name)
 	for (size_t i = 0; i < sizeof(rust) / sizeof(*rust); i++)
 		if (starts_with(rust_type(name), rust[i]))
 			return true;
+	if (says_alloc(last_part(name)))
+		return true;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (fnmatch(parts[i], last_part(name), FNM_CASEFOLD) == 0)
 			return true;

@@ -87,7 +87,8 @@ def test_the_summary_of_a_run(run, sample, tmp_path):
     assert re.search(r"^SIZES    value  -------------", text, re.M)
     assert re.search(r"^SYMBOLS  libparse.so: only some function names, no line numbers$", text, re.M)
     assert f"SAVED    {profile.name} (" in text
-    assert text.endswith("full stacks:  mallograph report      a tree:  mallograph report --tree\n")
+    assert text.endswith("full stacks:  mallograph report      a tree:  mallograph report --tree\n"
+                         "         what is left:  mallograph report --live\n")
 
 
 def test_the_summary_again(run, sample, tmp_path):

@@ -104,7 +104,8 @@ static const char sample_summary[] =
 	"SYMBOLS  sample, libsample.so.1: not looked for yet\n"
 	"\n"
 	"SAVED    sample.mgp (28 KiB)\n"
-	"         full stacks:  mallograph report      a tree:  mallograph report --tree\n";
+	"         full stacks:  mallograph report      a tree:  mallograph report --tree\n"
+	"         what is left:  mallograph report --live\n";
 
 static void test_summary(void **state)
 {

@@ -138,7 +138,8 @@ static void test_trees(void **state)
 			  "   112 KiB 100.0 %  main (program)\n"
 			  "   103 KiB  91.3 %    jv_parser_next (libjq.so.1)\n"
 			  "   103 KiB  91.3 %      libjq.so.1+0x400\n"
-			  "    98 KiB  87.0 %      libjq.so.1+0x500\n"
+			  "   4.9 KiB   4.3 %        [itself]\n"
+			  "    98 KiB  87.0 %        libjq.so.1+0x500\n"
 			  "   9.8 KiB   8.7 %    dump\n"
 			  "   9.8 KiB   8.7 %      put\n"
 			  "   9.8 KiB   8.7 %      xmalloc\n");
