@@ -118,22 +118,39 @@ static void sort_by_byte(const struct key *from, struct key *to, size_t count, u
 		to[starts[from[i].number >> shift & 0xff]++] = from[i];
 }
 
+/* Each to where it belongs, the one that stands there next: a second array of them would be
+ * more memory than all else. */
+static void place_blocks(struct analyze_block *blocks, struct key *keys, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct analyze_block first = blocks[i];
+		size_t at = i;
+
+		while (keys[at].place != i) {
+			size_t from = keys[at].place;
+
+			blocks[at] = blocks[from];
+			keys[at].place = at;
+			at = from;
+		}
+		blocks[at] = first;
+		keys[at].place = at;
+	}
+}
+
 /* By number, and those of one number by address, as they come. There may be millions: byte by
  * byte takes a third of the time that comparing does. */
 static struct error *sort_blocks(struct listing *listing)
 {
 	size_t count = listing->blocks.count;
 	const struct analyze_block *blocks = listing->blocks.items;
-	CLEANUP_FREE struct key *first = calloc(count + 1, sizeof(*first));
-	CLEANUP_FREE struct key *second = calloc(count + 1, sizeof(*second));
-	struct analyze_block *sorted = calloc(count + 1, sizeof(*sorted));
+	CLEANUP_FREE struct key *first = malloc((count + 1) * sizeof(*first));
+	CLEANUP_FREE struct key *second = malloc((count + 1) * sizeof(*second));
 	struct key *keys = first, *spare = second;
 	uint64_t differ = 0;
 
-	if (!first || !second || !sorted) {
-		free(sorted);
+	if (!first || !second)
 		return error_no_memory();
-	}
 	for (size_t i = 0; i < count; i++) {
 		keys[i] = (struct key){blocks[i].number, i};
 		differ |= blocks[i].number ^ blocks[0].number;
@@ -147,11 +164,7 @@ static struct error *sort_blocks(struct listing *listing)
 		keys = spare;
 		spare = from;
 	}
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = blocks[keys[i].place];
-	vector_free(&listing->blocks);
-	listing->blocks.items = sorted;
-	listing->blocks.count = listing->blocks.capacity = count;
+	place_blocks(listing->blocks.items, keys, count);
 	return NULL;
 }
 
