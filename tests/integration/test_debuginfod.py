@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -244,7 +245,7 @@ def test_a_file_that_takes_too_long_is_not_left(asking, program, server, tmp_pat
     assert not left_over(tmp_path)
 
 
-@pytest.mark.parametrize("number", ["TERM", "KILL"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_tool_is_ended_while_it_fetches(asking, mallograph, program, server, tmp_path, number):
     server.files[program.id] = b""
     server.endless = True
@@ -258,7 +259,7 @@ def test_the_tool_is_ended_while_it_fetches(asking, mallograph, program, server,
                 break
             time.sleep(0.05)
         assert left_over(tmp_path)
-        subprocess.run(["kill", f"-{number}", str(tool.pid)], check=True)
+        tool.send_signal(number)
     for _ in range(100):
         if not left_over(tmp_path):
             break
