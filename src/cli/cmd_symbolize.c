@@ -141,13 +141,7 @@ static struct tally count(const struct collect_symbolizing *symbolizing)
 static struct error *write_whole(struct collect_symbolizing *symbolizing,
 				 struct collect_output *output)
 {
-	sigset_t interruptions, before;
-
-	sigemptyset(&interruptions);
-	sigaddset(&interruptions, SIGINT);
-	sigaddset(&interruptions, SIGTERM);
-	sigaddset(&interruptions, SIGHUP);
-	sigprocmask(SIG_BLOCK, &interruptions, &before);
+	sigset_t before = cli_hold_interruptions();
 	struct error *error = collect_symbolizing_write(symbolizing, output);
 
 	if (error)

@@ -42,12 +42,8 @@ bool cli_ledger_is(const char *path)
 	return kind == LEDGER;
 }
 
-/* The temporary file is there until it is open, or an interruption waits until it is gone. */
-static struct error *open_temporarily(struct ledger_reader *ledger,
-				      const struct collect_finish_options *options,
-				      struct store_reader **ret)
+sigset_t cli_hold_interruptions(void)
 {
-	CLEANUP_FREE char *path = NULL;
 	sigset_t interruptions, before;
 
 	sigemptyset(&interruptions);
@@ -55,6 +51,16 @@ static struct error *open_temporarily(struct ledger_reader *ledger,
 	sigaddset(&interruptions, SIGTERM);
 	sigaddset(&interruptions, SIGHUP);
 	sigprocmask(SIG_BLOCK, &interruptions, &before);
+	return before;
+}
+
+/* The temporary file is there until it is open, or an interruption waits until it is gone. */
+static struct error *open_temporarily(struct ledger_reader *ledger,
+				      const struct collect_finish_options *options,
+				      struct store_reader **ret)
+{
+	CLEANUP_FREE char *path = NULL;
+	sigset_t before = cli_hold_interruptions();
 	struct error *error = collect_keep_temporarily(ledger, options, &path);
 
 	if (!error)

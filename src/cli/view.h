@@ -66,6 +66,9 @@ struct error *cli_parse_count(const char *text, size_t *ret) ERROR_MUST_CHECK;
 /* auto, always, never; NULL is auto. */
 struct error *cli_style_set(const char *when, FILE *out, struct report_style *ret) ERROR_MUST_CHECK;
 
+/* Until what is under way is whole or gone: then give sigprocmask() back what this returns. */
+sigset_t cli_hold_interruptions(void);
+
 /* Whether a path's file is a profile or a ledger. */
 bool cli_profile_is(const char *path);
 /* Whether it is a ledger. */

@@ -5,8 +5,8 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "collect/finish_internal.h"
 #include "collect/place.h"
 
@@ -35,14 +35,6 @@ struct collect_early {
 	VECTOR(struct task) tasks;
 	size_t next; /* of tasks */
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct error *collect_early_create(uint64_t room, struct collect_early **ret)
 {
@@ -206,12 +198,12 @@ static struct error *work(struct collect_early *early, struct ledger_reader *rea
 
 void collect_early_work(struct collect_early *early, struct ledger_reader *reader, uint64_t opened)
 {
-	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+	uint64_t start = clock_now_ns();
 
 	if (early->ended || early->tasks.count == 0 || start < early->due_ns)
 		return;
 	struct error *error = work(early, reader, opened);
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_now_ns();
 
 	early->due_ns = now + (now - start);
 	if (error)
@@ -220,11 +212,7 @@ void collect_early_work(struct collect_early *early, struct ledger_reader *reade
 
 int collect_early_wait(const struct collect_early *early)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-
-	if (early->ended || early->tasks.count == 0)
-		return -1;
-	return now >= early->due_ns ? 0 : (int)((early->due_ns - now + 999999) / 1000000);
+	return early->ended || early->tasks.count == 0 ? -1 : clock_wait_ms(early->due_ns);
 }
 
 /* --- the end ------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "collect/limits.h"
 
 #define LOG_DOMAIN "collect"
@@ -22,14 +22,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct error *collect_session_check_kernel(void)
 {
@@ -93,7 +85,7 @@ static struct error *write_head(struct collect_session *session, uint32_t max_de
 		.flags = MGL_SESSION_COLLECTED,
 		.unit_bytes = MGL_UNIT_BYTES,
 		.file_bytes = session->file_bytes,
-		.start_ns = clock_ns(CLOCK_MONOTONIC),
+		.start_ns = clock_now_ns(),
 		.start_unix_ns = clock_ns(CLOCK_REALTIME),
 		.collector_pid = getpid(),
 		.next_unit = 1,

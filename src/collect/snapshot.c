@@ -1,8 +1,8 @@
 #include "collect/snapshot.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "collect/early.h"
 #include "collect/files.h"
 #include "collect/resident.h"
@@ -16,16 +16,6 @@
 #define FIRST_INTERVAL_NS UINT64_C(10000000)
 #define FIRST_THIN_SHIFT  12
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-
 struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_snapshots,
 				       uint64_t max_changes, struct collect_snapshots **ret)
 {
@@ -38,7 +28,7 @@ struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_sn
 	snapshots->max_snapshots = max_snapshots ? max_snapshots : COLLECT_SNAPSHOTS;
 	snapshots->max_changes = max_changes ? max_changes : COLLECT_CHANGES;
 	snapshots->interval_ns = FIRST_INTERVAL_NS;
-	snapshots->due_ns = now_ns() + FIRST_INTERVAL_NS;
+	snapshots->due_ns = clock_now_ns() + FIRST_INTERVAL_NS;
 	if (!snapshots->name) {
 		collect_snapshots_free(snapshots);
 		return error_no_memory();
@@ -242,7 +232,7 @@ static struct error *look_at(struct collect_snapshots *snapshots, size_t place,
 			     struct snapshot_subject *subject, bool *stale)
 {
 	struct looking looking = {.snapshots = snapshots, .subject = subject};
-	struct collect_snap snap = {.tick = snapshots->tick, .ns = now_ns()};
+	struct collect_snap snap = {.tick = snapshots->tick, .ns = clock_now_ns()};
 	struct ledger_glance glance;
 
 	if (!collect_resident_read(subject->directory, &snap.resident)) {
@@ -347,21 +337,17 @@ struct error *collect_snapshots_take(struct collect_snapshots *snapshots)
 
 int collect_snapshots_wait(const struct collect_snapshots *snapshots)
 {
-	uint64_t now = now_ns();
-
 	int early = collect_snapshots_early_wait(snapshots);
-	int wait = 0;
+	int wait = clock_wait_ms(snapshots->due_ns);
 
 	if (snapshots->ended)
 		return -1;
-	if (snapshots->due_ns > now)
-		wait = (int)((snapshots->due_ns - now + 999999) / 1000000);
 	return early >= 0 && early < wait ? early : wait;
 }
 
 static void take_due(struct collect_snapshots *snapshots)
 {
-	uint64_t start = now_ns(), busy = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t start = clock_now_ns(), busy = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	CLEANUP_ERROR struct error *error = collect_snapshots_take(snapshots);
 
 	if (error) {
@@ -370,12 +356,13 @@ static void take_due(struct collect_snapshots *snapshots)
 		return;
 	}
 	busy = clock_ns(CLOCK_THREAD_CPUTIME_ID) - busy;
-	snapshots->due_ns = collect_snapshot_next(start, now_ns(), busy, snapshots->interval_ns);
+	snapshots->due_ns =
+		collect_snapshot_next(start, clock_now_ns(), busy, snapshots->interval_ns);
 }
 
 void collect_snapshots_tick(struct collect_snapshots *snapshots)
 {
-	bool is_due = now_ns() >= snapshots->due_ns;
+	bool is_due = clock_now_ns() >= snapshots->due_ns;
 
 	if (snapshots->ended)
 		return;

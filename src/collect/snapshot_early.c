@@ -1,21 +1,13 @@
 /* What snapshots hand on to be made early. */
 #include "collect/snapshot_internal.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 #define LOG_DOMAIN "collect"
 #include "base/log.h"
 
 #define FIRST_EARLY_NS UINT64_C(20000000)
 #define LAST_EARLY_NS  UINT64_C(640000000)
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void collect_snapshots_set_early(struct collect_snapshots *snapshots, struct collect_early *early)
 {
@@ -24,14 +16,11 @@ void collect_snapshots_set_early(struct collect_snapshots *snapshots, struct col
 
 int collect_snapshots_early_wait(const struct collect_snapshots *snapshots)
 {
-	uint64_t now = now_ns();
 	int wait = snapshots->early ? collect_early_wait(snapshots->early) : -1;
 
 	if (wait >= 0 || !snapshots->early || !snapshots->early_ns)
 		return wait;
-	if (snapshots->early_due_ns <= now)
-		return 0;
-	return (int)((snapshots->early_due_ns - now + 999999) / 1000000);
+	return clock_wait_ms(snapshots->early_due_ns);
 }
 
 struct news {
@@ -86,12 +75,12 @@ static void look_early(struct collect_snapshots *snapshots)
 		snapshots->early_ns *= 2;
 	if (!found)
 		snapshots->early_ns = 0;
-	snapshots->early_due_ns = now_ns() + snapshots->early_ns;
+	snapshots->early_due_ns = clock_now_ns() + snapshots->early_ns;
 }
 
 void collect_snapshots_early_step(struct collect_snapshots *snapshots, bool taken)
 {
-	bool is_due = snapshots->early_ns && now_ns() >= snapshots->early_due_ns;
+	bool is_due = snapshots->early_ns && clock_now_ns() >= snapshots->early_due_ns;
 
 	if (!snapshots->reader || !snapshots->early)
 		return;

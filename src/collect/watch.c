@@ -8,7 +8,8 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 #define FIRST_TICK_MS 10
 #define LAST_TICK_MS  1000
@@ -94,14 +95,6 @@ static void join_stop(struct watch *watch, int number)
 	sigprocmask(SIG_BLOCK, &only, NULL);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void reap(struct watch *watch)
 {
 	struct rusage usage;
@@ -119,7 +112,7 @@ static void reap(struct watch *watch)
 		watch->ended = true;
 		watch->end.by_signal = WIFSIGNALED(status);
 		watch->end.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-		watch->end.ns = now_ns();
+		watch->end.ns = clock_now_ns();
 		watch->end.rss_peak = (uint64_t)usage.ru_maxrss << 10;
 	}
 	if (pid < 0 && !watch->ended)
@@ -197,7 +190,7 @@ static void tick(struct watch *watch)
 		watch->tick_ms = FIRST_TICK_MS;
 	if (watch->tick_ms > LAST_TICK_MS)
 		watch->tick_ms = LAST_TICK_MS;
-	watch->tick_due_ns = now_ns() + (uint64_t)watch->tick_ms * 1000000u;
+	watch->tick_due_ns = clock_now_ns() + (uint64_t)watch->tick_ms * 1000000u;
 }
 
 static void snapshot_tick(struct watch *watch)
@@ -209,11 +202,8 @@ static void snapshot_tick(struct watch *watch)
 /* Milliseconds until there is something to do. */
 static int wait_ms(const struct watch *watch)
 {
-	uint64_t now = now_ns();
-	int tick_ms = 0, snapshot_ms = -1;
+	int tick_ms = clock_wait_ms(watch->tick_due_ns), snapshot_ms = -1;
 
-	if (watch->tick_due_ns > now)
-		tick_ms = (int)((watch->tick_due_ns - now + 999999) / 1000000);
 	if (watch->snapshots)
 		snapshot_ms = collect_snapshots_wait(watch->snapshots);
 	return snapshot_ms >= 0 && snapshot_ms < tick_ms ? snapshot_ms : tick_ms;
@@ -228,7 +218,7 @@ struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
 		.signals = signals,
 		.session = session,
 		.tick_ms = FIRST_TICK_MS,
-		.tick_due_ns = now_ns() + FIRST_TICK_MS * UINT64_C(1000000),
+		.tick_due_ns = clock_now_ns() + FIRST_TICK_MS * UINT64_C(1000000),
 		.snapshots = snapshots,
 	};
 
@@ -244,7 +234,7 @@ struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
 			return watch.error;
 		if (watch.ended)
 			break;
-		if (now_ns() >= watch.tick_due_ns)
+		if (clock_now_ns() >= watch.tick_due_ns)
 			tick(&watch);
 		snapshot_tick(&watch);
 	}

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 
 static const char *const loss_kinds[MGL_LOSS_COUNT] = {
@@ -75,14 +75,6 @@ static struct error *add_losses(struct ledger_member *member, const struct ledge
 	return NULL;
 }
 
-static uint64_t clock_now(clockid_t clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* State and field 22 of /proc/PID/stat; false = there is no such process. */
 static bool stat_read(int32_t pid, char *state, uint64_t *starttime)
 {
@@ -115,9 +107,9 @@ static bool stat_read(int32_t pid, char *state, uint64_t *starttime)
 static bool began_before(uint64_t starttime, const struct ledger_process *from,
 			 const struct ledger_session *session)
 {
-	uint64_t monotonic = clock_now(CLOCK_MONOTONIC);
-	uint64_t asleep = clock_now(CLOCK_BOOTTIME) - monotonic;
-	int64_t boot = (int64_t)(clock_now(CLOCK_REALTIME) - monotonic);
+	uint64_t monotonic = clock_now_ns();
+	uint64_t asleep = clock_ns(CLOCK_BOOTTIME) - monotonic;
+	int64_t boot = (int64_t)(clock_ns(CLOCK_REALTIME) - monotonic);
 	int64_t session_boot = (int64_t)(session->start_unix_ns - session->start_ns);
 	uint64_t tick = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
@@ -175,7 +167,7 @@ static void set_end(struct ledger_member *member, const struct ledger_process *f
 		member->end = end_by_state(from);
 		if (is_alive(from, session)) {
 			member->end = LEDGER_END_RUNNING;
-			stop = clock_now(CLOCK_MONOTONIC);
+			stop = clock_now_ns();
 		}
 	}
 	member->duration_ns = stop > from->start_ns ? stop - from->start_ns : LEDGER_UNKNOWN;

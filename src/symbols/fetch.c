@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "symbols/child.h"
 
 struct fetcher {
@@ -20,13 +21,7 @@ struct fetcher {
 	bool is_over;
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(clock_now_ns() / 1000000); }
 
 static int64_t limit_ms(const char *variable, unsigned seconds)
 {

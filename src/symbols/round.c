@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "symbols/child.h"
 #include "symbols/receiver.h"
 
@@ -32,13 +32,7 @@ struct symbols_reader {
 	bool is_stalled;
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(clock_now_ns() / 1000000); }
 
 static struct error *reader_start(struct symbols_round *round, struct symbols_reader *reader)
 {

@@ -1,0 +1,29 @@
+/*
+ * What a clock shows, in nanoseconds, and milliseconds to wait for a time of CLOCK_MONOTONIC.
+ * Threads: any. Errors: none; the clocks asked for are always there (clock_gettime(2)).
+ */
+#ifndef MALLOGRAPH_BASE_CLOCK_H
+#define MALLOGRAPH_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static inline uint64_t clock_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+/* For poll(2): rounded up, so that it is then; 0 = it has been. */
+static inline int clock_wait_ms(uint64_t due_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	return due_ns > now ? (int)((due_ns - now + 999999) / 1000000) : 0;
+}
+
+#endif
