@@ -8,6 +8,8 @@
 #ifndef MALLOGRAPH_CLI_VIEW_H
 #define MALLOGRAPH_CLI_VIEW_H
 
+#include <signal.h>
+
 #include "analyze/model.h"
 #include "base/vector.h"
 #include "cli/cli.h"
