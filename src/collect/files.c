@@ -234,8 +234,13 @@ struct error *collect_vdso_path(int *fd, char **ret)
 		size_t bytes = vdso_bytes((const void *)image);
 
 		*fd = memfd_create("vdso", MFD_CLOEXEC);
-		if (*fd < 0 || write(*fd, image, bytes) != (ssize_t)bytes)
+		if (*fd < 0)
 			return NULL;
+		if (write(*fd, image, bytes) != (ssize_t)bytes) {
+			close(*fd);
+			*fd = -1;
+			return NULL;
+		}
 	}
 	if (asprintf(ret, "/proc/%d/fd/%d", (int)getpid(), *fd) < 0) {
 		*ret = NULL;
