@@ -181,6 +181,7 @@ static struct error *put_process(struct finish_process *process)
 		.rss_peak = member->rss_peak,
 		.ledger_bytes = from->ledger_bytes,
 		.threads = member->threads,
+		.tree_peak_bytes = STORE_UNKNOWN,
 	};
 
 	if (member->duration_ns != LEDGER_UNKNOWN)

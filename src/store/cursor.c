@@ -19,13 +19,15 @@ struct store_cursor {
 	struct error *error;
 };
 
-void store_append_select(struct strbuf *sql, enum store_table which)
+void store_append_select(struct strbuf *sql, const struct store_reader *reader,
+			 enum store_table which)
 {
 	const struct table *table = &store_tables[which];
 
 	/* Brackets: a name in quotes that is no column would be taken for a string. */
 	for (unsigned int i = 0; i < table->column_count; i++)
-		strbuf_printf(sql, "%s[%s]", i ? "," : "SELECT ", table->columns[i].name);
+		strbuf_printf(sql, reader->lacks[which] >> i & 1 ? "%sNULL" : "%s[%s]",
+			      i ? "," : "SELECT ", table->columns[i].name);
 	strbuf_printf(sql, " FROM [%s]", table->name);
 }
 
@@ -170,7 +172,7 @@ struct error *store_cursor_open(struct store_reader *reader, enum store_table wh
 
 	if (!cursor)
 		return error_no_memory();
-	store_append_select(&sql, which);
+	store_append_select(&sql, reader, which);
 	if (key != STORE_ALL)
 		strbuf_printf(&sql, " WHERE [%s]=?", table->filter);
 	strbuf_printf(&sql, " ORDER BY %s", table->order);
@@ -269,7 +271,7 @@ struct error *store_reader_get(struct store_reader *reader, enum store_table whi
 	sqlite3_stmt *statement = reader->by_id[which];
 
 	if (!statement) {
-		store_append_select(&sql, which);
+		store_append_select(&sql, reader, which);
 		strbuf_append(&sql, " WHERE id=?");
 		TRY(strbuf_result(&sql));
 		TRY(store_prepare(reader, sql.text, &statement));

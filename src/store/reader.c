@@ -140,6 +140,26 @@ static struct error *check_tables(struct store_reader *reader)
 	return error;
 }
 
+static struct error *find_late_columns(struct store_reader *reader)
+{
+	for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+		for (unsigned int at = 0; at < store_tables[i].column_count; at++) {
+			const struct column *column = &store_tables[i].columns[at];
+
+			if (!column->is_late)
+				continue;
+			int code = sqlite3_table_column_metadata(reader->db, "main",
+								 store_tables[i].name, column->name,
+								 NULL, NULL, NULL, NULL, NULL);
+
+			if (code == SQLITE_ERROR)
+				reader->lacks[i] |= UINT64_C(1) << at;
+			else if (code != SQLITE_OK)
+				return store_read_failure(reader->db, reader->path);
+		}
+	return NULL;
+}
+
 static struct error *open_profile(struct store_reader *reader)
 {
 	uint32_t version = 0;
@@ -151,6 +171,7 @@ static struct error *open_profile(struct store_reader *reader)
 	if (version != STORE_VERSION)
 		return refuse_version(reader, version);
 	TRY(check_tables(reader));
+	TRY(find_late_columns(reader));
 	TRY(store_meta_number(reader, "finished", &finished, &found));
 	reader->finished = found && finished == 1;
 	return NULL;

@@ -36,6 +36,9 @@
 #define STORE_ALL     UINT64_MAX
 #define STORE_VERSION 1
 
+/* Of a snap alone, and where a cursor's key is a process. */
+#define STORE_ALL_PROCESSES UINT64_C(0)
+
 struct store_text {
 	const char *bytes;
 	size_t length;
@@ -104,6 +107,7 @@ struct store_process {
 	uint64_t live_blocks, live_bytes, temporary, realloc_moved;
 	uint64_t peak_bytes, peak_blocks, peak_time, peak_error;
 	uint64_t mapped_bytes, mapped_peak, rss_peak, ledger_bytes, threads;
+	uint64_t tree_peak_bytes; /* live in it when most lived in all processes together */
 };
 
 struct store_api {
@@ -192,7 +196,9 @@ struct store_site_thread {
 };
 
 struct store_snap {
-	uint64_t id, process, time;
+	uint64_t id;
+	uint64_t process; /* STORE_ALL_PROCESSES: of all, at one instant */
+	uint64_t time;
 	uint64_t why; /* enum store_why */
 	uint64_t live_blocks, live_bytes, allocs, frees, mapped;
 	uint64_t rss, anon, file, shmem, swap;

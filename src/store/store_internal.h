@@ -28,6 +28,7 @@ struct column {
 	enum column_kind kind;
 	bool required;            /* NULL is damage */
 	bool is_string;           /* a reference to one */
+	bool is_late;             /* profiles from before it lack it: NULL */
 	uint16_t offset;          /* in the row's struct */
 	uint64_t most;            /* of a number or reference */
 	const char *const *words; /* of a word: [0] is not used, ends with NULL */
@@ -61,6 +62,7 @@ struct store_reader {
 	char *path;
 	bool finished;
 	sqlite3_stmt *by_id[STORE_TABLE_COUNT];
+	uint64_t lacks[STORE_TABLE_COUNT]; /* bits: late columns that are not there */
 	VECTOR(struct store_text) strings; /* those asked for */
 	struct map_u64 string_at;          /* id: place there */
 };
@@ -76,7 +78,8 @@ int store_authorize(void *context, int action, const char *first, const char *se
 struct error *store_prepare(struct store_reader *reader, const char *sql,
 			    sqlite3_stmt **ret) ERROR_MUST_CHECK;
 /* Appends "SELECT columns FROM table", for rows that store_row_read() reads. */
-void store_append_select(struct strbuf *sql, enum store_table table);
+void store_append_select(struct strbuf *sql, const struct store_reader *reader,
+			 enum store_table table);
 /* The statement's current row, checked. */
 struct error *store_row_read(const struct store_reader *reader, enum store_table table,
 			     sqlite3_stmt *statement, void *row) ERROR_MUST_CHECK;

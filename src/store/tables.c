@@ -29,12 +29,18 @@ static const char *const symbols_words[] = {NULL,   "full",    "lines", "symtab"
 	}
 #define NUMBER(table, member)        COLUMN(table, member, COLUMN_NUMBER, false, ANY_NUMBER, NULL)
 #define LIMITED(table, member, most) COLUMN(table, member, COLUMN_NUMBER, true, most, NULL)
-#define ADDRESS(table, member)       COLUMN(table, member, COLUMN_ADDRESS, false, 0, NULL)
-#define SIGNED(table, member)        COLUMN(table, member, COLUMN_SIGNED, false, 0, NULL)
-#define WORD(table, member, words)   COLUMN(table, member, COLUMN_WORD, false, 0, words)
-#define TEXT(table, member)          COLUMN(table, member, COLUMN_TEXT, false, 0, NULL)
-#define TEXT_KEY(table, member)      COLUMN(table, member, COLUMN_TEXT, true, 0, NULL)
-#define BLOB(table, member)          COLUMN(table, member, COLUMN_BLOB, false, 0, NULL)
+/* A number of columns that came after version 1 was first written. */
+#define LATE_NUMBER(table, member)                                                   \
+	{                                                                            \
+		.name = #member, .kind = COLUMN_NUMBER, .is_late = true,             \
+		.offset = offsetof(struct store_##table, member), .most = ANY_NUMBER \
+	}
+#define ADDRESS(table, member)     COLUMN(table, member, COLUMN_ADDRESS, false, 0, NULL)
+#define SIGNED(table, member)      COLUMN(table, member, COLUMN_SIGNED, false, 0, NULL)
+#define WORD(table, member, words) COLUMN(table, member, COLUMN_WORD, false, 0, words)
+#define TEXT(table, member)        COLUMN(table, member, COLUMN_TEXT, false, 0, NULL)
+#define TEXT_KEY(table, member)    COLUMN(table, member, COLUMN_TEXT, true, 0, NULL)
+#define BLOB(table, member)        COLUMN(table, member, COLUMN_BLOB, false, 0, NULL)
 
 static const struct column string_columns[] = {
 	KEY(string, id),
@@ -73,6 +79,7 @@ static const struct column process_columns[] = {
 	NUMBER(process, rss_peak),
 	NUMBER(process, ledger_bytes),
 	NUMBER(process, threads),
+	LATE_NUMBER(process, tree_peak_bytes),
 };
 
 static const struct column api_columns[] = {
@@ -178,7 +185,7 @@ static const struct column site_thread_columns[] = {
 
 static const struct column snap_columns[] = {
 	KEY(snap, id),
-	KEY(snap, process),
+	LIMITED(snap, process, ANY_ID),
 	NUMBER(snap, time),
 	LIMITED(snap, why, STORE_WHY_USER),
 	NUMBER(snap, live_blocks),

@@ -132,6 +132,7 @@ static struct error *put_process(struct store_writer *writer)
 		.peak_time = 512000000,
 		.rss_peak = STORE_UNKNOWN,
 		.threads = 1,
+		.tree_peak_bytes = STORE_UNKNOWN,
 	};
 
 	TRY(intern(writer, "/usr/bin/large", &process.exe));

@@ -210,6 +210,9 @@ static void test_values(void **state)
 		{"UPDATE line SET depth=70000 WHERE depth=1", "column depth"},
 		{"UPDATE loc SET flags=4 WHERE id=1", "column flags"},
 		{"UPDATE snap SET why=9 WHERE id=1", "column why"},
+		{"UPDATE snap SET process=-1", "column process of table snap"},
+		{"UPDATE snap SET process=NULL", "nothing where there must be a value"},
+		{"UPDATE process SET tree_peak_bytes=-1", "column tree_peak_bytes"},
 		{"UPDATE stack SET parent=3 WHERE id=1", "frames go round"},
 		{"UPDATE stack SET parent=1 WHERE id=1", "frames go round"},
 		{"UPDATE stack SET parent=-1 WHERE id=1", "column parent"},
@@ -243,6 +246,22 @@ static void test_missing_column(void **state)
 	profile_expect(read_everything(change("DROP VIEW v_block; DROP VIEW v_site;"
 					      "ALTER TABLE site DROP COLUMN peak_bytes")),
 		       ERROR_DAMAGED, "peak_bytes");
+}
+
+/* One from before the column came. */
+static void test_late_column(void **state)
+{
+	const char *path = change("ALTER TABLE process DROP COLUMN tree_peak_bytes");
+	struct store_reader *reader;
+	struct store_process process;
+
+	(void)state;
+	assert_null(read_everything(path));
+	assert_null(store_reader_open(path, &reader));
+	assert_null(store_get(reader, 1, &process));
+	assert_int_equal(process.threads, 2);
+	assert_true(process.tree_peak_bytes == STORE_UNKNOWN);
+	store_reader_close(reader);
 }
 
 static void test_other_version(void **state)
@@ -337,17 +356,12 @@ static void test_false_index(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_cut_short),
-		cmocka_unit_test(test_flipped),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_more_than_known),
-		cmocka_unit_test(test_missing_column),
-		cmocka_unit_test(test_other_version),
-		cmocka_unit_test(test_not_a_profile),
-		cmocka_unit_test(test_view_for_a_table),
-		cmocka_unit_test(test_not_finished),
-		cmocka_unit_test(test_journal_beside),
+		cmocka_unit_test(test_whole),           cmocka_unit_test(test_cut_short),
+		cmocka_unit_test(test_flipped),         cmocka_unit_test(test_values),
+		cmocka_unit_test(test_more_than_known), cmocka_unit_test(test_missing_column),
+		cmocka_unit_test(test_late_column),     cmocka_unit_test(test_other_version),
+		cmocka_unit_test(test_not_a_profile),   cmocka_unit_test(test_view_for_a_table),
+		cmocka_unit_test(test_not_finished),    cmocka_unit_test(test_journal_beside),
 		cmocka_unit_test(test_false_index),
 	};
 

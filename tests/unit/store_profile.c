@@ -100,6 +100,7 @@ static void put_process(struct store_writer *writer)
 					      .peak_time = STORE_UNKNOWN,
 					      .rss_peak = STORE_UNKNOWN,
 					      .threads = 2,
+					      .tree_peak_bytes = 850,
 				      })));
 	assert_null(store_put(
 		writer, &((struct store_api){.process = 1, .api = 1, .calls = 12, .bytes = 1200})));
@@ -165,6 +166,13 @@ static void put_time(struct store_writer *writer)
 					      .why = STORE_WHY_END,
 					      .live_blocks = 8,
 					      .live_bytes = 800,
+				      })));
+	assert_null(store_put(writer, &((struct store_snap){
+					      .id = 3,
+					      .process = STORE_ALL_PROCESSES,
+					      .time = 15000000,
+					      .why = STORE_WHY_PEAK,
+					      .live_bytes = 850,
 				      })));
 	assert_null(store_put(writer, &((struct store_series){1, 1, 5, 500, 6})));
 	assert_null(store_put(writer, &((struct store_series){1, 2, 8, 800, 12})));

@@ -74,6 +74,7 @@ static void test_process(void **state)
 	assert_int_equal(p.allocs, 12);
 	assert_true(p.peak_time == STORE_UNKNOWN);
 	assert_true(p.rss_peak == STORE_UNKNOWN);
+	assert_int_equal(p.tree_peak_bytes, 850);
 	assert_int_equal(p.argv.length, 10);
 	assert_memory_equal(p.argv.bytes, "sample\0-x", 10);
 	assert_string(reader, p.exe, "/bin/sample");
@@ -177,6 +178,12 @@ static void test_time(void **state)
 	assert_true(snap.swap == STORE_UNKNOWN);
 	assert_true(store_next(cursor, &snap));
 	assert_int_equal(snap.why, STORE_WHY_END);
+	assert_false(store_next(cursor, &snap));
+	assert_null(store_cursor_close(cursor));
+	assert_null(store_cursor_open(reader, STORE_TABLE_SNAP, STORE_ALL_PROCESSES, &cursor));
+	assert_true(store_next(cursor, &snap));
+	assert_int_equal(snap.process, STORE_ALL_PROCESSES);
+	assert_int_equal(snap.live_bytes, 850);
 	assert_false(store_next(cursor, &snap));
 	assert_null(store_cursor_close(cursor));
 	assert_null(store_cursor_open(reader, STORE_TABLE_SERIES, 1, &cursor));

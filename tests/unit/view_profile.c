@@ -128,6 +128,7 @@ struct store_process view_process(struct view *view, const char *command)
 		.peak_time = UINT64_C(1000000000),
 		.rss_peak = STORE_UNKNOWN,
 		.threads = 1,
+		.tree_peak_bytes = STORE_UNKNOWN,
 	};
 }
 
