@@ -2,7 +2,7 @@
 
 A row's figure is met where it is at most its limit. The figures:
   added     cost added (with mallograph - native) as a part of what heaptrack adds
-  slowdown  the whole command's wall time as a multiple of the native one
+  slowdown  wall time, of the whole command or of one child, as a multiple of the native one
   growth    cost added with 4 threads as a multiple of what 1 thread adds
   part      the whole command's wall time as a part of heaptrack's, with symbols as ours
   symbolizer    the time it takes as a part of llvm-symbolizer's
@@ -25,6 +25,11 @@ BARS = {
     "sqlite3": (("slowdown", 1.20),),
     "cc1plus": (("slowdown", 1.45),),
     "clang": (("slowdown", 1.45),),
+    "process-exit": (("slowdown", 1.20),),
+    "process-fork": (("slowdown", 1.50),),
+    "process-vfork": (("slowdown", 1.50),),
+    "process-spawn": (("slowdown", 1.50),),
+    "processes-session": (("seconds", 2), ("megabytes", 100)),
     "true": (("milliseconds", 100), ("part", 1 / 2)),
     "profile-write": (("seconds", 3),),
     "profile-end": (("seconds", 3),),

@@ -1,0 +1,2 @@
+/* nothing: a program that has no work. */
+int main(void) { return 0; }
