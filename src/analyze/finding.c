@@ -265,7 +265,7 @@ struct error *analyze_lacks_make(const struct analyze_model *model, uint32_t pro
 	for (uint32_t i = 0; i < model->site_count; i++) {
 		const struct analyze_site *site = &model->sites[i];
 
-		if (site->process != process)
+		if (process != ANALYZE_ALL_PROCESSES && site->process != process)
 			continue;
 		for (uint32_t f = site->frame; f; f = model->frames[f].parent) {
 			const struct analyze_place *place = &model->places[model->frames[f].place];

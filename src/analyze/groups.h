@@ -23,8 +23,6 @@ struct analyze_groups {
 			    * of its group, 0 where it is another process's */
 };
 
-#define ANALYZE_ALL_PROCESSES UINT32_MAX
-
 /* process: its place, or ANALYZE_ALL_PROCESSES. The largest come first; the order of equals
  * is the same in every run. */
 struct error *analyze_groups_make(const struct analyze_model *model, uint32_t process,

@@ -95,20 +95,22 @@ struct error *analyze_model_open(const char *path, struct analyze_model **ret)
 
 static void free_text(const struct analyze_text *text) { free((char *)(uintptr_t)text->bytes); }
 
+static void free_process(const struct analyze_process *process)
+{
+	free_text(&process->argv);
+	for (size_t i = 0; i < process->loss_count; i++) {
+		free_text(&process->losses[i].kind);
+		free_text(&process->losses[i].detail);
+	}
+	free(process->losses);
+}
+
 void analyze_model_free(struct analyze_model *model)
 {
 	if (!model)
 		return;
-	for (size_t i = 0; i < model->process_count; i++) {
-		struct analyze_process *process = &model->processes[i];
-
-		free_text(&process->argv);
-		for (size_t j = 0; j < process->loss_count; j++) {
-			free_text(&process->losses[j].kind);
-			free_text(&process->losses[j].detail);
-		}
-		free(process->losses);
-	}
+	for (size_t i = 0; i < model->process_count; i++)
+		free_process(&model->processes[i]);
 	for (size_t i = 0; i < model->module_count; i++)
 		free_text(&model->modules[i].build_id);
 	free(model->processes);
@@ -123,6 +125,61 @@ void analyze_model_free(struct analyze_model *model)
 	free(model->wrapper_names);
 	store_reader_close(model->reader);
 	free(model);
+}
+
+uint32_t analyze_process_find(const struct analyze_model *model, uint32_t id)
+{
+	size_t low = 0, high = model->process_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (model->processes[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < model->process_count && model->processes[low].id == id ? (uint32_t)low
+									    : ANALYZE_NO_PROCESS;
+}
+
+const struct analyze_process *analyze_forked_by(const struct analyze_model *model,
+						const struct analyze_process *process)
+{
+	size_t at = (size_t)(process - model->processes);
+
+	for (;;) {
+		uint32_t parent = analyze_process_find(model, model->processes[at].parent);
+
+		/* Whoever made the profile may have let it go round. */
+		if (parent >= at)
+			return NULL;
+		if (model->processes[at].how != ANALYZE_EXEC)
+			return &model->processes[parent];
+		at = parent;
+	}
+}
+
+void analyze_model_select(struct analyze_model *model, const bool *chosen)
+{
+	size_t processes = 0, sites = 0;
+
+	for (size_t i = 0; i < model->site_count; i++)
+		if (chosen[model->sites[i].process])
+			model->sites[sites++] = model->sites[i];
+	model->site_count = sites;
+	/* Sites are in any order of processes: their new places come from the ids. */
+	for (size_t i = 0; i < sites; i++)
+		model->sites[i].process = model->processes[model->sites[i].process].id;
+	for (size_t i = 0; i < model->process_count; i++)
+		if (chosen[i])
+			model->processes[processes++] = model->processes[i];
+		else
+			free_process(&model->processes[i]);
+	model->left_out += model->process_count - processes;
+	model->process_count = processes;
+	for (size_t i = 0; i < sites; i++)
+		model->sites[i].process = analyze_process_find(model, model->sites[i].process);
 }
 
 const struct analyze_process *analyze_main_process(const struct analyze_model *model)

@@ -160,14 +160,16 @@ struct analyze_process {
 	uint64_t mapped_bytes;
 	uint64_t rss_peak;
 	uint64_t ledger_bytes;
+	uint64_t tree_peak_bytes; /* live when most lived in all together; or ANALYZE_UNKNOWN */
 	struct analyze_loss *losses;
 	size_t loss_count;
 };
 
 struct analyze_model {
 	struct store_reader *reader;
-	struct analyze_process *processes;
+	struct analyze_process *processes; /* ids ascend */
 	size_t process_count;
+	size_t left_out;            /* processes that analyze_model_select() took away */
 	struct analyze_site *sites; /* in no useful order: analyze_sites_sort() */
 	size_t site_count;
 	struct analyze_frame *frames;
@@ -212,6 +214,17 @@ void analyze_sites_sort(struct analyze_model *model, enum analyze_order order);
 /* The figure an order goes by. */
 uint64_t analyze_order_value(const struct analyze_counts *counts, enum analyze_order order);
 void analyze_counts_add(struct analyze_counts *sum, const struct analyze_counts *counts);
+
+#define ANALYZE_ALL_PROCESSES UINT32_MAX
+#define ANALYZE_NO_PROCESS    UINT32_MAX
+
+/* The place of the process with an id. */
+uint32_t analyze_process_find(const struct analyze_model *model, uint32_t id);
+/* Who made it, also where it went on as another program since; NULL = not known. */
+const struct analyze_process *analyze_forked_by(const struct analyze_model *model,
+						const struct analyze_process *process);
+/* Takes away all processes but those chosen, by place, and their sites: places change. */
+void analyze_model_select(struct analyze_model *model, const bool *chosen);
 
 /* The process a summary is about: the root, or what it became by exec. NULL if nothing was
  * recorded. */

@@ -100,6 +100,7 @@ static struct analyze_process process_of(const struct store_process *row)
 		.mapped_bytes = count_of(row->mapped_bytes),
 		.rss_peak = row->rss_peak,
 		.ledger_bytes = count_of(row->ledger_bytes),
+		.tree_peak_bytes = row->tree_peak_bytes,
 	};
 }
 

@@ -43,11 +43,12 @@ static struct error *add_snap(void *context, const void *from)
 struct error *analyze_timeline_load(struct analyze_model *model, uint32_t process,
 				    struct analyze_timeline *ret)
 {
-	const struct analyze_process *of = &model->processes[process];
-	struct listing listing = {.start = of->start_ns};
+	bool all = process == ANALYZE_ALL_PROCESSES;
+	struct listing listing = {.start = all ? 0 : model->processes[process].start_ns};
 	struct store_snap row;
-	struct error *error =
-		analyze_each_row(model->reader, STORE_TABLE_SNAP, of->id, &row, add_snap, &listing);
+	struct error *error = analyze_each_row(
+		model->reader, STORE_TABLE_SNAP,
+		all ? STORE_ALL_PROCESSES : model->processes[process].id, &row, add_snap, &listing);
 	size_t count = listing.snaps.count;
 
 	*ret = (struct analyze_timeline){

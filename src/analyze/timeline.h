@@ -1,7 +1,8 @@
 /*
- * What lived when: a process's snapshots.
+ * What lived when: the snapshots of a process, or of all processes together.
  *
- * Owner: the caller, by analyze_timeline_free(). Times in ns since the process began.
+ * Owner: the caller, by analyze_timeline_free(). Times in ns since the process, or
+ * the session, began.
  * Errors: the profile's; no memory.
  */
 #ifndef MALLOGRAPH_ANALYZE_TIMELINE_H
@@ -25,6 +26,7 @@ struct analyze_timeline {
 	uint64_t end_ns;
 };
 
+/* process: its place, or ANALYZE_ALL_PROCESSES. */
 struct error *analyze_timeline_load(struct analyze_model *model, uint32_t process,
 				    struct analyze_timeline *ret) ERROR_MUST_CHECK;
 void analyze_timeline_free(struct analyze_timeline *timeline);

@@ -55,19 +55,20 @@ static char *format_time(char buffer[UNITS_BYTES], uint64_t ns, const struct uni
 	return buffer;
 }
 
-static void put_mark(struct strbuf *out, const struct analyze_timeline *timeline,
-		     const struct analyze_process *process, size_t width,
-		     const struct report_style *style)
+static void put_mark(struct strbuf *out, const struct analyze_timeline *timeline, uint64_t peak_ns,
+		     size_t width, const char *whose, const struct report_style *style)
 {
 	static const char heading[] = "LIVE HEAP";
-	size_t column, used = strlen(heading);
+	size_t column, used = whose ? 0 : strlen(heading);
 
 	report_put_coloured(out, style, REPORT_HEADING, heading);
-	if (process->peak_time_ns == ANALYZE_UNKNOWN) {
-		strbuf_append_char(out, '\n');
+	if (whose)
+		strbuf_printf(out, " of %s\n", whose);
+	if (peak_ns == ANALYZE_UNKNOWN) {
+		strbuf_append(out, whose ? "" : "\n");
 		return;
 	}
-	column = MARGIN + analyze_timeline_column(timeline, process->peak_time_ns, width);
+	column = MARGIN + analyze_timeline_column(timeline, peak_ns, width);
 	if (column >= used + strlen(" peak ")) {
 		strbuf_fill(out, ' ', column - used - strlen("peak "));
 		strbuf_append(out, "peak v\n");
@@ -121,14 +122,19 @@ static void put_axis(struct strbuf *out, uint64_t end, size_t width)
 	strbuf_append_char(out, '\n');
 }
 
-void report_put_graph(struct strbuf *out, const struct analyze_timeline *timeline,
-		      const struct analyze_process *process, const struct report_style *style)
+bool report_graph_tells(const struct analyze_timeline *timeline)
+{
+	return timeline->ticks >= TICKS_LEAST && timeline->end_ns;
+}
+
+void report_put_graph(struct strbuf *out, const struct analyze_timeline *timeline, uint64_t peak_ns,
+		      const char *whose, const struct report_style *style)
 {
 	size_t width = report_columns(style) - MARGIN - 8;
 	uint64_t values[MAX_COLUMNS], most = 0;
 	char label[UNITS_BYTES];
 
-	if (timeline->ticks < TICKS_LEAST || timeline->end_ns == 0)
+	if (!report_graph_tells(timeline))
 		return;
 	width = width < MAX_COLUMNS ? width : MAX_COLUMNS;
 	analyze_timeline_spread(timeline, values, width);
@@ -137,7 +143,7 @@ void report_put_graph(struct strbuf *out, const struct analyze_timeline *timelin
 	if (most == 0)
 		return;
 	strbuf_append_char(out, '\n');
-	put_mark(out, timeline, process, width, style);
+	put_mark(out, timeline, peak_ns, width, whose, style);
 	for (unsigned int row = 0; row < ROWS; row++) {
 		label[0] = '\0';
 		if (row % 2 == 0)

@@ -6,8 +6,11 @@
 #include "base/strbuf.h"
 #include "report/report.h"
 
-/* Nothing where too little was seen to draw. */
-void report_put_graph(struct strbuf *out, const struct analyze_timeline *timeline,
-		      const struct analyze_process *process, const struct report_style *style);
+/* Whether enough was seen to draw. */
+bool report_graph_tells(const struct analyze_timeline *timeline);
+/* Nothing where it was not. peak_ns: when the peak was, or ANALYZE_UNKNOWN; whose: what it is a
+ * graph of, where that must be said, or NULL. */
+void report_put_graph(struct strbuf *out, const struct analyze_timeline *timeline, uint64_t peak_ns,
+		      const char *whose, const struct report_style *style);
 
 #endif

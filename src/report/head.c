@@ -13,17 +13,17 @@
 #define OTHER_NAME_COLUMNS 24u
 
 /* A child of fork frees blocks that are its parent's. */
-static bool has_unknown_frees(const struct analyze_process *process)
+bool report_has_unknown_frees(const struct analyze_process *process)
 {
 	return process->unknown_frees && process->how != ANALYZE_FORK;
 }
 
-static bool is_complete(const struct analyze_process *process)
+bool report_is_complete(const struct analyze_process *process)
 {
 	for (size_t i = 0; i < process->loss_count; i++)
 		if (report_is_loss(&process->losses[i]))
 			return false;
-	return !has_unknown_frees(process);
+	return !report_has_unknown_frees(process);
 }
 
 /* Its file's name, by which its module goes, where it was called by another. */
@@ -46,7 +46,8 @@ static void put_other_name(struct strbuf *out, const struct analyze_process *pro
 	strbuf_append(out, ", ");
 }
 
-static void put_program(struct strbuf *out, const struct analyze_process *process, size_t columns)
+void report_put_program_line(struct strbuf *out, const struct analyze_process *process,
+			     size_t columns)
 {
 	char duration[UNITS_BYTES];
 
@@ -60,9 +61,6 @@ static void put_program(struct strbuf *out, const struct analyze_process *proces
 	report_put_end(out, process);
 	if (process->duration_ns != ANALYZE_UNKNOWN)
 		strbuf_printf(out, ", %s", units_format_duration(duration, process->duration_ns));
-	strbuf_append(out, ", ");
-	report_put_plural(out, process->threads, "thread", "threads");
-	strbuf_append(out, is_complete(process) ? ", complete\n\n" : ", not complete\n\n");
 }
 
 static void put_label(struct strbuf *out, const struct report_style *style,
@@ -74,7 +72,7 @@ static void put_label(struct strbuf *out, const struct report_style *style,
 }
 
 /* A size after its label, right-aligned. */
-static void put_size(struct strbuf *out, const struct report_style *style, const char *label,
+void report_put_size(struct strbuf *out, const struct report_style *style, const char *label,
 		     uint64_t bytes)
 {
 	char text[UNITS_BYTES];
@@ -95,7 +93,7 @@ static void put_peak(struct strbuf *out, const struct analyze_process *process,
 	char text[UNITS_BYTES];
 	size_t column;
 
-	put_size(out, style, "PEAK", process->counts.peak_bytes);
+	report_put_size(out, style, "PEAK", process->counts.peak_bytes);
 	if (process->peak_error)
 		strbuf_printf(&line, "(+/- %s) ", units_format_size(text, process->peak_error));
 	if (process->peak_time_ns != ANALYZE_UNKNOWN)
@@ -138,7 +136,7 @@ static void put_live(struct strbuf *out, const struct analyze_process *process,
 	const char *label = was_stopped(process) ? "AT STOP" : running ? "LIVE NOW" : "AT END";
 	char text[UNITS_BYTES];
 
-	put_size(out, style, label, counts->live_bytes);
+	report_put_size(out, style, label, counts->live_bytes);
 	strbuf_append(out, "in ");
 	report_put_blocks(out, counts->live_blocks);
 	if (running && (process->live_bytes_low != counts->live_bytes ||
@@ -152,10 +150,9 @@ static void put_live(struct strbuf *out, const struct analyze_process *process,
 	strbuf_append_char(out, '\n');
 }
 
-static void put_allocated(struct strbuf *out, const struct analyze_process *process,
+void report_put_allocated(struct strbuf *out, const struct analyze_counts *counts, uint64_t failed,
 			  const struct report_style *style)
 {
-	const struct analyze_counts *counts = &process->counts;
 	char text[UNITS_BYTES];
 
 	put_label(out, style, REPORT_HEADING, "ALLOCATED");
@@ -167,12 +164,12 @@ static void put_allocated(struct strbuf *out, const struct analyze_process *proc
 		report_put_small_percent(out, counts->temporary, counts->allocations);
 		strbuf_append(out, " %)");
 	}
-	if (process->failed)
-		strbuf_printf(out, "; %s failed", units_format_count(text, process->failed));
+	if (failed)
+		strbuf_printf(out, "; %s failed", units_format_count(text, failed));
 	strbuf_append_char(out, '\n');
 }
 
-static void put_loss_line(struct strbuf *out, const struct strbuf *text, bool first,
+void report_put_loss_line(struct strbuf *out, const struct strbuf *text, bool first,
 			  const struct report_style *style)
 {
 	if (text->failed) {
@@ -196,30 +193,35 @@ static void put_losses(struct strbuf *out, const struct analyze_process *process
 			continue;
 		strbuf_clear(&text);
 		report_put_loss(&text, &process->losses[i]);
-		put_loss_line(out, &text, first, style);
+		report_put_loss_line(out, &text, first, style);
 		first = false;
 	}
-	if (has_unknown_frees(process)) {
+	if (report_has_unknown_frees(process)) {
 		strbuf_clear(&text);
-		report_put_plural(&text, process->unknown_frees,
-				  "freed block whose allocation no hook saw",
-				  "freed blocks whose allocation no hook saw");
-		put_loss_line(out, &text, first, style);
+		report_put_loss(&text, &((struct analyze_loss){
+					       .kind = {"unknown_frees", strlen("unknown_frees")},
+					       .count = process->unknown_frees,
+				       }));
+		report_put_loss_line(out, &text, first, style);
 	}
 }
 
 void report_put_head(struct strbuf *out, const struct analyze_process *process,
 		     const struct report_style *style)
 {
-	put_program(out, process, report_columns(style));
+	report_put_program_line(out, process, report_columns(style));
+	strbuf_append(out, ", ");
+	report_put_plural(out, process->threads, "thread", "threads");
+	strbuf_append(out, report_is_complete(process) ? ", complete\n\n" : ", not complete\n\n");
 	put_peak(out, process, style);
 	put_live(out, process, style);
-	put_allocated(out, process, style);
+	report_put_allocated(out, &process->counts, process->failed, style);
 	put_losses(out, process, style);
 }
 
 void report_put_mapped(struct strbuf *out, const struct analyze_process *process,
-		       const struct analyze_timeline *timeline, const struct report_style *style)
+		       const struct analyze_timeline *timeline, bool is_named,
+		       const struct report_style *style)
 {
 	uint64_t most = process->mapped_bytes == ANALYZE_UNKNOWN ? 0 : process->mapped_bytes;
 
@@ -229,8 +231,15 @@ void report_put_mapped(struct strbuf *out, const struct analyze_process *process
 	if (process->rss_peak == ANALYZE_UNKNOWN || most < process->counts.peak_bytes / 2 ||
 	    process->rss_peak / 2 < process->counts.peak_bytes || most < MAPPED_LEAST)
 		return;
-	put_size(out, style, "MAPPED", most);
-	strbuf_append(out, "at most, by its own mmap calls: they are no allocations\n");
+	report_put_size(out, style, "MAPPED", most);
+	strbuf_append(out, "at most, by ");
+	if (is_named) {
+		report_put_program_name(out, process);
+		strbuf_append(out, "'s");
+	} else {
+		strbuf_append(out, "its");
+	}
+	strbuf_append(out, " own mmap calls: they are no allocations\n");
 }
 
 void report_put_others(struct strbuf *out, const struct analyze_model *model,
@@ -246,7 +255,7 @@ void report_put_others(struct strbuf *out, const struct analyze_model *model,
 		if (other == process)
 			continue;
 		others++;
-		incomplete += !is_complete(other);
+		incomplete += !report_is_complete(other);
 		if (!largest || other->counts.peak_bytes > largest->counts.peak_bytes)
 			largest = other;
 	}

@@ -11,9 +11,28 @@
 void report_put_head(struct strbuf *out, const struct analyze_process *process,
 		     const struct report_style *style);
 
-/* What a program maps besides, where it is what most of its memory is: a heap of its own. */
+/* Its pieces, of which a head of several processes is made, too: command, pid, end, duration
+ * without an end of line; "PEAK   74.8 MiB  "; ALLOCATED; a line of NOT SEEN. */
+#define REPORT_HEAD_INDENT  12u
+#define REPORT_VALUE_INDENT 24u
+void report_put_program_line(struct strbuf *out, const struct analyze_process *process,
+			     size_t columns);
+void report_put_size(struct strbuf *out, const struct report_style *style, const char *label,
+		     uint64_t bytes);
+void report_put_allocated(struct strbuf *out, const struct analyze_counts *counts, uint64_t failed,
+			  const struct report_style *style);
+void report_put_loss_line(struct strbuf *out, const struct strbuf *text, bool first,
+			  const struct report_style *style);
+
+/* A child of fork frees blocks that are its parent's: those are none. */
+bool report_has_unknown_frees(const struct analyze_process *process);
+bool report_is_complete(const struct analyze_process *process);
+
+/* What a program maps besides, where it is what most of its memory is: a heap of its own.
+ * is_named: it is one of several. */
 void report_put_mapped(struct strbuf *out, const struct analyze_process *process,
-		       const struct analyze_timeline *timeline, const struct report_style *style);
+		       const struct analyze_timeline *timeline, bool is_named,
+		       const struct report_style *style);
 
 /* "3 more were recorded …"; nothing if there are none. */
 void report_put_others(struct strbuf *out, const struct analyze_model *model,

@@ -113,8 +113,7 @@ static void put_figures(struct strbuf *out, const struct report_table *table,
 	char allocations[UNITS_BYTES], each[UNITS_BYTES], temporary[UNITS_BYTES];
 
 	report_put_figure(&figure, value, table->order);
-	report_put_percent(&percent, value,
-			   analyze_order_value(&table->process->counts, table->order));
+	report_put_percent(&percent, value, analyze_order_value(table->whole, table->order));
 	if (figure.failed || percent.failed) {
 		out->failed = true;
 		return;

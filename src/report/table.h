@@ -8,7 +8,7 @@
 
 struct report_table {
 	const struct analyze_model *model;
-	const struct analyze_process *process;
+	const struct analyze_counts *whole;  /* what percentages are of */
 	const struct analyze_groups *groups; /* by order */
 	enum analyze_order order;
 	size_t rows;      /* at most; those that have nothing of the figure are not listed */

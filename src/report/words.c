@@ -232,7 +232,7 @@ void report_put_command(struct strbuf *out, const struct analyze_process *proces
 	strbuf_append(out, " ...");
 }
 
-void report_put_program(struct strbuf *out, const struct analyze_process *process)
+void report_put_program_name(struct strbuf *out, const struct analyze_process *process)
 {
 	struct analyze_text name = report_base_name(&process->exe);
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
@@ -242,6 +242,11 @@ void report_put_program(struct strbuf *out, const struct analyze_process *proces
 	else
 		strbuf_append(&text, "[no name]");
 	report_put_cut(out, &text, 40);
+}
+
+void report_put_program(struct strbuf *out, const struct analyze_process *process)
+{
+	report_put_program_name(out, process);
 	if (process->pid != ANALYZE_UNKNOWN)
 		strbuf_printf(out, ", pid %" PRIu64, process->pid);
 }
@@ -287,6 +292,8 @@ struct loss_words {
 };
 
 static const struct loss_words loss_words[] = {
+	{"unknown_frees", "freed block whose allocation no hook saw",
+	 "freed blocks whose allocation no hook saw", false},
 	{"early_calls", "call before recording could start", "calls before recording could start",
 	 false},
 	{"nested_calls", "call by a signal handler inside the allocator, not recorded",

@@ -54,6 +54,8 @@ void report_put_small_percent(struct strbuf *out, uint64_t part, uint64_t whole)
 void report_put_quoted(struct strbuf *out, const char *argument, size_t length);
 /* As one would type it, quoted where a shell needs it, cut to columns by " ...". */
 void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns);
+/* "cc1plus", cut where it is long */
+void report_put_program_name(struct strbuf *out, const struct analyze_process *process);
 /* "cc1plus, pid 4711" */
 void report_put_program(struct strbuf *out, const struct analyze_process *process);
 /* "exit 0", "killed by SIGSEGV" … */

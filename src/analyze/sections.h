@@ -1,0 +1,49 @@
+/*
+ * Processes sorted into sections: each one its own, those of a program together, or all.
+ *
+ * A child of fork that at once went on as another program is a step on the way to that one: it
+ * has no section of its own and counts as a part of what it became.
+ *
+ * Peaks of several processes were at different times and never add up: a section's peak is that
+ * of its largest process. Everything else of its counts is a sum.
+ *
+ * Owner: the caller, by analyze_sections_free(); texts are the model's. Errors: no memory.
+ */
+#ifndef MALLOGRAPH_ANALYZE_SECTIONS_H
+#define MALLOGRAPH_ANALYZE_SECTIONS_H
+
+#include "analyze/model.h"
+
+enum analyze_split {
+	ANALYZE_SPLIT_NOTHING,
+	ANALYZE_SPLIT_PROCESS,
+	ANALYZE_SPLIT_PROGRAM, /* by the path of its file */
+};
+
+struct analyze_section {
+	uint32_t largest;     /* place of the process with the largest peak */
+	size_t process_count; /* without steps */
+	struct analyze_counts counts;
+	uint64_t tree_peak_bytes; /* in all of them at the tree's peak; or ANALYZE_UNKNOWN */
+};
+
+struct analyze_sections {
+	struct analyze_section *items; /* in the order their first process began */
+	size_t count;
+	uint32_t *of; /* by process: place of its section */
+};
+
+/* By process that is a step: the place of the one it became; else its own. malloc'd. */
+struct error *analyze_steps_make(const struct analyze_model *model,
+				 uint32_t **ret) ERROR_MUST_CHECK;
+
+struct error *analyze_sections_make(const struct analyze_model *model, enum analyze_split split,
+				    struct analyze_sections *ret) ERROR_MUST_CHECK;
+void analyze_sections_free(struct analyze_sections *sections);
+
+/* The places of sections by an order, the largest first; of equals the one that began first.
+ * *ret malloc'd. */
+struct error *analyze_sections_order(const struct analyze_sections *sections,
+				     enum analyze_order order, uint32_t **ret) ERROR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,204 @@
+#include "analyze/together.h"
+
+#include <stdlib.h>
+
+#include "analyze/model_internal.h"
+
+/* Others are worth telling from this part of the main process's peak on. */
+#define OTHERS_PART 8u
+
+static uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* --- at most what could live at once -------------------------------------------------- */
+
+struct edge {
+	uint64_t ns;
+	uint64_t bytes;
+	bool begins;
+};
+
+/* One ends before another begins at the same time. */
+static int compare_edges(const void *a, const void *b)
+{
+	const struct edge *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? -1 : 1;
+	return x->begins - y->begins;
+}
+
+static uint64_t end_of(const struct analyze_process *process)
+{
+	return process->duration_ns == ANALYZE_UNKNOWN
+		       ? UINT64_MAX
+		       : add_capped(process->start_ns, process->duration_ns);
+}
+
+static struct error *most_at_once(const struct analyze_model *model, uint64_t *ret)
+{
+	size_t count = 2 * model->process_count;
+	CLEANUP_FREE struct edge *edges = calloc(count + 1, sizeof(*edges));
+	unsigned __int128 sum = 0, most = 0;
+
+	if (!edges)
+		return error_no_memory();
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct analyze_process *process = &model->processes[i];
+		uint64_t bytes = add_capped(process->counts.peak_bytes, process->peak_error);
+
+		edges[2 * i] = (struct edge){process->start_ns, bytes, true};
+		edges[2 * i + 1] = (struct edge){end_of(process), bytes, false};
+		/* One of no length is there at its time all the same. */
+		if (edges[2 * i + 1].ns == process->start_ns)
+			edges[2 * i + 1].ns++;
+	}
+	qsort(edges, count, sizeof(*edges), compare_edges);
+	for (size_t i = 0; i < count; i++) {
+		sum = edges[i].begins ? sum + edges[i].bytes : sum - edges[i].bytes;
+		most = sum > most ? sum : most;
+	}
+	*ret = most > UINT64_MAX ? UINT64_MAX : (uint64_t)most;
+	return NULL;
+}
+
+/* --- what was seen ---------------------------------------------------------------------- */
+
+static const struct analyze_snap *highest(const struct analyze_timeline *timeline)
+{
+	const struct analyze_snap *found = NULL;
+
+	for (size_t i = 0; i < timeline->count; i++)
+		if (!found || timeline->snaps[i].live_bytes > found->live_bytes ||
+		    (timeline->snaps[i].live_bytes == found->live_bytes &&
+		     timeline->snaps[i].is_peak && !found->is_peak))
+			found = &timeline->snaps[i];
+	return found;
+}
+
+static uint32_t largest_process(const struct analyze_model *model)
+{
+	uint32_t largest = 0;
+
+	for (uint32_t i = 1; i < model->process_count; i++)
+		if (model->processes[i].counts.peak_bytes >
+		    model->processes[largest].counts.peak_bytes)
+			largest = i;
+	return largest;
+}
+
+/* At the instant of the peak. */
+static uint32_t largest_share(const struct analyze_model *model, uint32_t otherwise)
+{
+	uint32_t found = otherwise;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < model->process_count; i++) {
+		uint64_t bytes = model->processes[i].tree_peak_bytes;
+
+		if (bytes != ANALYZE_UNKNOWN && bytes > most) {
+			most = bytes;
+			found = i;
+		}
+	}
+	return found;
+}
+
+static struct error *find_peak(struct analyze_model *model, struct analyze_together *ret)
+{
+	const struct analyze_snap *seen = highest(&ret->timeline);
+	const struct analyze_process *largest;
+	uint64_t error;
+	bool found;
+
+	ret->leader = largest_process(model);
+	largest = &model->processes[ret->leader];
+	ret->peak_low = largest->counts.peak_bytes;
+	ret->peak_ns = largest->peak_time_ns == ANALYZE_UNKNOWN
+			       ? ANALYZE_UNKNOWN
+			       : add_capped(largest->start_ns, largest->peak_time_ns);
+	TRY(most_at_once(model, &ret->peak_high));
+	if (seen && seen->live_bytes >= ret->peak_low) {
+		ret->peak_low = seen->live_bytes;
+		ret->peak_ns = seen->ns;
+		ret->is_instant = true;
+		ret->leader = largest_share(model, ret->leader);
+	}
+	TRY(store_meta_number(model->reader, "tree_peak_error", &error, &found));
+	if (seen && found) {
+		uint64_t most = add_capped(seen->live_bytes, error);
+
+		ret->peak_high = most < ret->peak_high ? most : ret->peak_high;
+	}
+	if (ret->peak_high < ret->peak_low)
+		ret->peak_high = ret->peak_low;
+	return NULL;
+}
+
+/* --- the whole -------------------------------------------------------------------------- */
+
+static void add_all(const struct analyze_model *model, struct analyze_together *ret)
+{
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct analyze_process *process = &model->processes[i];
+		uint64_t end = end_of(process);
+
+		analyze_counts_add(&ret->counts, &process->counts);
+		ret->failed += process->failed;
+		ret->is_running |= process->end == ANALYZE_RUNNING;
+		ret->process_count += process->how != ANALYZE_EXEC ||
+				      analyze_process_find(model, process->parent) >= i;
+		if (end != UINT64_MAX && end > ret->end_ns)
+			ret->end_ns = end;
+	}
+	ret->counts.peak_bytes = ret->counts.peak_blocks = 0;
+}
+
+static bool others_matter(const struct analyze_model *model,
+			  const struct analyze_together *together)
+{
+	const struct analyze_process *main = analyze_main_process(model);
+	uint64_t peak = main->counts.peak_bytes;
+
+	if (together->peak_low > add_capped(peak, peak / OTHERS_PART) ||
+	    together->counts.allocations - main->counts.allocations > main->counts.allocations)
+		return true;
+	for (size_t i = 0; i < model->process_count; i++)
+		if (&model->processes[i] != main &&
+		    model->processes[i].counts.peak_bytes > peak / OTHERS_PART)
+			return true;
+	return false;
+}
+
+static struct error *make(struct analyze_model *model, struct analyze_together *ret)
+{
+	TRY(analyze_sections_make(model, ANALYZE_SPLIT_PROGRAM, &ret->programs));
+	if (model->process_count == 0)
+		return NULL;
+	/* Of those left out, too, it would tell. */
+	if (model->left_out == 0)
+		TRY(analyze_timeline_load(model, ANALYZE_ALL_PROCESSES, &ret->timeline));
+	add_all(model, ret);
+	TRY(find_peak(model, ret));
+	ret->matters = model->process_count > 1 && others_matter(model, ret);
+	return NULL;
+}
+
+struct error *analyze_together_make(struct analyze_model *model, struct analyze_together *ret)
+{
+	*ret = (struct analyze_together){.peak_ns = ANALYZE_UNKNOWN};
+	struct error *error = make(model, ret);
+
+	if (error)
+		analyze_together_free(ret);
+	return error;
+}
+
+void analyze_together_free(struct analyze_together *together)
+{
+	analyze_sections_free(&together->programs);
+	analyze_timeline_free(&together->timeline);
+	*together = (struct analyze_together){0};
+}
