@@ -5,6 +5,7 @@
 
 #include "cli/view.h"
 #include "collect/keep.h"
+#include "collect/session.h"
 #include "ledger/reader.h"
 
 enum kind { NOTHING, PROFILE, LEDGER };
@@ -55,13 +56,19 @@ sigset_t cli_hold_interruptions(void)
 }
 
 /* The temporary file is there until it is open, or an interruption waits until it is gone. */
-static struct error *open_temporarily(struct ledger_reader *ledger,
+static struct error *open_temporarily(struct ledger_reader *ledger, const char *name,
 				      const struct collect_finish_options *options,
 				      struct store_reader **ret)
 {
-	CLEANUP_FREE char *path = NULL;
+	CLEANUP_FREE char *path = NULL, *kept = NULL;
+	struct collect_finish_options with = *options;
+
+	/* Read after the ledger was opened, from which ended processes go a while after that. */
+	TRY(collect_session_kept(ledger_reader_session(ledger), name, &kept));
+	with.retired = kept;
+
 	sigset_t before = cli_hold_interruptions();
-	struct error *error = collect_keep_temporarily(ledger, options, &path);
+	struct error *error = collect_keep_temporarily(ledger, &with, &path);
 
 	if (!error)
 		error = store_reader_open(path, ret);
@@ -77,7 +84,7 @@ static struct error *open_ledger(const char *path, const struct collect_finish_o
 	struct ledger_reader *ledger;
 
 	TRY(ledger_reader_open(path, &ledger));
-	struct error *error = open_temporarily(ledger, options, ret);
+	struct error *error = open_temporarily(ledger, path, options, ret);
 
 	ledger_reader_close(ledger);
 	return error;
@@ -106,7 +113,7 @@ struct error *cli_recording_open(int fd, const char *name,
 	struct ledger_reader *ledger;
 
 	TRY(ledger_reader_open_fd(fd, name, &ledger));
-	struct error *error = open_temporarily(ledger, options, ret);
+	struct error *error = open_temporarily(ledger, name, options, ret);
 
 	ledger_reader_close(ledger);
 	return error;

@@ -22,7 +22,7 @@ static struct error *put_alloc_fns(struct finishing *finishing)
 	return text.length ? store_put_meta_text(finishing->writer, "alloc_fn", text.text) : NULL;
 }
 
-static struct error *put_meta(struct finishing *finishing)
+struct error *collect_finishing_put_meta(struct finishing *finishing)
 {
 	const struct ledger_session *session = ledger_reader_session(finishing->reader);
 	char host[HOST_NAME_MAX + 1] = "";
@@ -51,7 +51,7 @@ static struct error *finish_all(struct finish_process *process)
 	TRY(ledger_rows_read(process->finishing->reader, process->place, &process->rows));
 	TRY(collect_finishing_naming(process->finishing, process->place, &process->naming));
 	TRY(collect_finish_rows(process));
-	if (process->place + 1 == process->finishing->family.count)
+	if (process->finishing->last == process->from->serial)
 		TRY(collect_finish_symbols(process->finishing));
 	collect_finish_peak(process);
 	TRY(collect_finish_snaps(process));
@@ -77,10 +77,10 @@ static struct error *add_naming(struct finishing *finishing, uint32_t serial,
 		return error_no_memory();
 	named->serial = serial;
 
-	struct error *error = ledger_naming_init(&named->naming, &finishing->stacks);
+	ledger_naming_init(&named->naming, &finishing->stacks);
 
-	if (!error)
-		error = vector_push(&finishing->namings, named);
+	struct error *error = vector_push(&finishing->namings, named);
+
 	if (error) {
 		ledger_naming_deinit(&named->naming);
 		free(named);
@@ -116,7 +116,7 @@ static void forget_naming(struct finishing *finishing, uint32_t serial)
 	}
 }
 
-static struct error *finish_process(struct finishing *finishing, size_t place)
+struct error *collect_finishing_process(struct finishing *finishing, size_t place)
 {
 	struct finish_process process = {
 		.finishing = finishing,
@@ -161,15 +161,46 @@ void collect_finishing_close(struct finishing *finishing)
 	ledger_stacks_deinit(&finishing->stacks);
 	vector_free(&finishing->sites);
 	map_index_free(&finishing->site_index);
+	collect_finish_retired_free(finishing);
 	*finishing = (struct finishing){0};
+}
+
+/* Processes the session had, and that are nowhere now. */
+static struct error *put_not_kept(struct finishing *finishing)
+{
+	uint64_t retired = ledger_reader_session(finishing->reader)->retired;
+	uint64_t known = finishing->retired.count;
+
+	if (retired <= known || ledger_reader_process_count(finishing->reader) == 0)
+		return NULL;
+	return store_put(finishing->writer,
+			 &((struct store_loss){
+				 .process = ledger_reader_process(finishing->reader, 0)->serial,
+				 .kind = {"missed_process", strlen("missed_process")},
+				 .count = retired - known,
+				 .detail = {"ended, and not in this file",
+					    strlen("ended, and not in this file")},
+			 }));
 }
 
 static struct error *write_all(struct finishing *finishing)
 {
-	TRY(put_meta(finishing));
-	TRY(ledger_family_read(finishing->reader, &finishing->family));
-	for (size_t i = 0; i < finishing->family.count; i++)
-		TRY(finish_process(finishing, i));
+	size_t count = ledger_reader_process_count(finishing->reader);
+
+	TRY(collect_finishing_put_meta(finishing));
+	TRY(collect_finish_read_family(finishing));
+	TRY(ledger_family_add_missed(finishing->reader, &finishing->family));
+	for (size_t i = count; i-- && !finishing->last;) {
+		uint32_t serial = ledger_reader_process(finishing->reader, i)->serial;
+
+		if (!collect_finish_is_retired(finishing, serial))
+			finishing->last = serial;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (!collect_finish_is_retired(finishing,
+					       ledger_reader_process(finishing->reader, i)->serial))
+			TRY(collect_finishing_process(finishing, i));
+	TRY(put_not_kept(finishing));
 	TRY(collect_finish_stacks(finishing));
 	return ledger_reader_check(finishing->reader);
 }
@@ -202,9 +233,17 @@ struct error *collect_finish(struct ledger_reader *reader,
 		log_debug("begun again: %s", error->message);
 	error_free(error);
 
+	const char *kept = options->retired ? options->retired
+					    : collect_early_retired_path(options->early);
+
 	TRY(collect_finishing_open(&finishing, path, name));
+	error = NULL;
 	finishing.options = options;
-	error = collect_finishing_write(&finishing, reader);
+	finishing.reader = reader;
+	if (kept)
+		error = collect_finishing_resume(&finishing, kept);
+	if (!error)
+		error = collect_finishing_write(&finishing, reader);
 	collect_finishing_close(&finishing);
 	return error;
 }

@@ -26,6 +26,7 @@ struct symbols_options;
 struct collect_finish_options {
 	const struct collect_snapshots *snapshots; /* NULL = none were taken */
 	struct collect_early *early;               /* NULL = nothing was made while it ran */
+	const char *retired; /* a profile of processes that are in the reader no more; NULL = none */
 	const struct collect_files *files;         /* NULL = none were held */
 	const char *const *alloc_fns;              /* globs: more wrappers of the allocator */
 	size_t alloc_fn_count;

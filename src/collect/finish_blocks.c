@@ -154,7 +154,8 @@ static struct error *put_cohorts(struct walking *walking)
 		TRY(store_put(process->finishing->writer,
 			      &((struct store_cohort){
 				      .snap = process->snaps[process->snap_count - 1].id,
-				      .site = (cohorts[i].key >> 32) + 1,
+				      .site = collect_finish_site_id(process->finishing,
+							       cohorts[i].key >> 32),
 				      .born = process->snaps[(uint32_t)cohorts[i].key].id,
 				      .blocks = cohorts[i].blocks,
 				      .bytes = cohorts[i].bytes,
@@ -198,7 +199,8 @@ static struct error *put_blocks(struct walking *walking)
 			&((struct store_block){
 				.process = process->from->serial,
 				.address = block->address,
-				.site = process->row_sites[block->row] + UINT64_C(1),
+				.site = collect_finish_site_id(finishing,
+							       process->row_sites[block->row]),
 				.size = block->size,
 				.number = block->number,
 				.born = collect_finish_time(

@@ -7,7 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
-#include "collect/finish_internal.h"
+#include "collect/finish_early.h"
 #include "collect/place.h"
 
 #define LOG_DOMAIN "collect"
@@ -19,24 +19,7 @@
 #define SLICE_NS   UINT64_C(4000000) /* of the processor; then as long a rest */
 #define SLICE_ROWS 64u               /* between looks at the clock */
 
-struct task {
-	uint32_t serial;
-	uint32_t node;
-};
-
-struct collect_early {
-	struct finishing finishing;
-	uint64_t room;
-	int fd;          /* of the profile, which has no name any more */
-	bool is_open;    /* the finishing */
-	bool ended;      /* it failed, or was taken over */
-	uint64_t opened; /* the reader that names are attached to */
-	uint64_t due_ns;
-	VECTOR(struct task) tasks;
-	size_t next; /* of tasks */
-};
-
-struct error *collect_early_create(uint64_t room, struct collect_early **ret)
+struct error *collect_early_create(uint64_t room, const char *path, struct collect_early **ret)
 {
 	struct collect_early *early = calloc(1, sizeof(*early));
 
@@ -44,11 +27,16 @@ struct error *collect_early_create(uint64_t room, struct collect_early **ret)
 		return error_no_memory();
 	early->room = room ? room : ROOM;
 	early->fd = -1;
+	early->path = path ? strdup(path) : NULL;
+	if (path && !early->path) {
+		free(early);
+		return error_no_memory();
+	}
 	*ret = early;
 	return NULL;
 }
 
-/* Nothing of it is of use any more. */
+/* Nothing of it is of use any more but what is kept. */
 static void end(struct collect_early *early)
 {
 	if (early->is_open)
@@ -62,17 +50,21 @@ static void end(struct collect_early *early)
 	early->next = 0;
 }
 
-static void give_up(struct collect_early *early, struct error *error)
+void collect_early_give_up(struct collect_early *early, struct error *error)
 {
-	log_debug("stacks are left for the end: %s", error->message);
+	log_debug("the rest is left for the end: %s", error->message);
 	error_free(error);
 	end(early);
 }
 
 void collect_early_free(struct collect_early *early)
 {
-	if (early)
-		end(early);
+	if (!early)
+		return;
+	end(early);
+	if (early->path && early->retired == 0)
+		unlink(early->path);
+	free(early->path);
 	free(early);
 }
 
@@ -82,9 +74,9 @@ void collect_early_add(struct collect_early *early, uint32_t serial, uint32_t no
 
 	if (early->ended)
 		return;
-	error = vector_push(&early->tasks, ((struct task){serial, node}));
+	error = vector_push(&early->tasks, ((struct early_task){serial, node}));
 	if (error)
-		give_up(early, error);
+		collect_early_give_up(early, error);
 }
 
 size_t collect_early_count(const struct collect_early *early)
@@ -109,12 +101,22 @@ static struct error *check_room(const struct collect_early *early)
 	return NULL;
 }
 
+/* Of its own where it is to be found if this process is killed; else without a name. */
+static struct error *make_file(struct collect_early *early, char **ret)
+{
+	if (!early->path)
+		return collect_place_temporary(ret);
+	unlink(early->path);
+	*ret = strdup(early->path);
+	return *ret ? NULL : error_no_memory();
+}
+
 static struct error *open_profile(struct collect_early *early)
 {
 	CLEANUP_FREE char *path = NULL;
 
-	TRY(collect_place_temporary(&path));
-	early->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	TRY(make_file(early, &path));
+	early->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT, 0600);
 
 	struct error *error = early->fd < 0 ? error_create_system(errno, path, "cannot be opened")
 					    : check_room(early);
@@ -122,7 +124,8 @@ static struct error *open_profile(struct collect_early *early)
 	if (!error)
 		error = collect_finishing_open(&early->finishing, path, path);
 	early->is_open = !error;
-	unlink(path);
+	if (!early->path)
+		unlink(path);
 	if (!error)
 		store_writer_yield(early->finishing.writer);
 	return error;
@@ -165,7 +168,7 @@ static struct error *name_some(struct collect_early *early)
 	uint32_t serial = 0;
 
 	for (unsigned int i = 0; i < SLICE_ROWS && early->next < early->tasks.count; i++) {
-		struct task task = early->tasks.items[early->next++];
+		struct early_task task = early->tasks.items[early->next++];
 
 		if (!naming || task.serial != serial)
 			TRY(naming_of(early, task.serial, &naming));
@@ -176,17 +179,24 @@ static struct error *name_some(struct collect_early *early)
 	return collect_finish_frames(&early->finishing);
 }
 
-static struct error *work(struct collect_early *early, struct ledger_reader *reader,
-			  uint64_t opened)
+struct error *collect_early_begin(struct collect_early *early, struct ledger_reader *reader,
+				  uint64_t opened)
 {
-	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-
 	if (!early->is_open)
 		TRY(open_profile(early));
 	TRY(check_room(early));
 	if (early->finishing.stacks.reader != reader || early->opened != opened)
 		TRY(attach(early, reader));
 	early->opened = opened;
+	return NULL;
+}
+
+static struct error *work(struct collect_early *early, struct ledger_reader *reader,
+			  uint64_t opened)
+{
+	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	TRY(collect_early_begin(early, reader, opened));
 	do
 		TRY(name_some(early));
 	while (early->next < early->tasks.count &&
@@ -207,7 +217,7 @@ void collect_early_work(struct collect_early *early, struct ledger_reader *reade
 
 	early->due_ns = now + (now - start);
 	if (error)
-		give_up(early, error);
+		collect_early_give_up(early, error);
 }
 
 int collect_early_wait(const struct collect_early *early)

@@ -32,8 +32,8 @@ struct finish_counts {
 };
 
 struct finish_site {
-	uint32_t process; /* place in the reader's */
-	uint32_t frame;   /* place in stacks; 0 = not known */
+	uint32_t serial; /* of the process */
+	uint32_t frame;  /* place in stacks; 0 = not known */
 	uint32_t api;
 	struct finish_counts counts;
 };
@@ -44,6 +44,13 @@ struct finish_named {
 	struct ledger_naming naming;
 };
 
+/* A process that is in the profile already, and may be in the reader no more. */
+struct finish_retired {
+	struct ledger_kin kin;
+	uint64_t start_ns;
+	char *cwd; /* NULL = not of interest */
+};
+
 struct finishing {
 	struct ledger_reader *reader;
 	const struct collect_finish_options *options;
@@ -51,8 +58,12 @@ struct finishing {
 	struct ledger_family family;
 	struct ledger_stacks stacks;
 	VECTOR(struct finish_named *) namings; /* of processes that are not finished yet */
-	VECTOR(struct finish_site) sites;      /* their id is their place + 1 */
+	VECTOR(struct finish_site) sites;      /* of processes that are not put yet */
 	struct map_index site_index;
+	uint64_t sites_put; /* ids of sites that are in the profile: up to this one */
+	VECTOR(struct finish_retired) retired;
+	struct map_u64 retired_at; /* by serial: place there */
+	uint32_t last; /* serial of the process after which all frames are named; 0 = none yet */
 	struct finish_placing *placing; /* finish_stacks.c's; NULL = nothing was placed yet */
 	uint64_t threads;               /* ids taken */
 	uint64_t snaps;
@@ -82,6 +93,12 @@ struct finish_process {
 
 #define FINISH_NO_TICK UINT32_MAX
 
+/* The id of a site, by its place in finishing. */
+static inline uint64_t collect_finish_site_id(const struct finishing *finishing, uint64_t place)
+{
+	return finishing->sites_put + place + 1;
+}
+
 /* A time of CLOCK_MONOTONIC in the session; 0 stays unknown. */
 uint64_t collect_finish_time(const struct finishing *finishing, uint64_t ns);
 
@@ -93,6 +110,11 @@ struct error *collect_finishing_open(struct finishing *finishing, const char *pa
 struct error *collect_finishing_write(struct finishing *finishing,
 				      struct ledger_reader *reader) ERROR_MUST_CHECK;
 void collect_finishing_close(struct finishing *finishing);
+/* What is of one process, but the names; place: in the reader's, family: read of it. */
+struct error *collect_finishing_process(struct finishing *finishing,
+					size_t place) ERROR_MUST_CHECK;
+/* What a profile says whatever is in it. Again is no harm. */
+struct error *collect_finishing_put_meta(struct finishing *finishing) ERROR_MUST_CHECK;
 /* NULL = none of the process's stacks have names yet. */
 struct ledger_naming *collect_finishing_find(const struct finishing *finishing, uint32_t serial);
 /* place: in the reader's. */
@@ -104,6 +126,24 @@ struct error *collect_finishing_naming(struct finishing *finishing, size_t place
 struct error *collect_early_finish(struct collect_early *early, struct ledger_reader *reader,
 				   const struct collect_finish_options *options, const char *path,
 				   const char *name, bool *ret) ERROR_MUST_CHECK;
+
+/* finish_retire.c: of processes that are in the profile already. */
+/* NULL = it is not one of those. */
+const struct finish_retired *collect_finish_retired(const struct finishing *finishing,
+						    uint32_t serial);
+static inline bool collect_finish_is_retired(const struct finishing *finishing, uint32_t serial)
+{
+	return collect_finish_retired(finishing, serial) != NULL;
+}
+struct error *collect_finish_add_retired(struct finishing *finishing,
+					 struct finish_retired retired) ERROR_MUST_CHECK;
+/* The family of those that are not, and what it needs to know of the others. */
+struct error *collect_finish_read_family(struct finishing *finishing) ERROR_MUST_CHECK;
+void collect_finish_retired_free(struct finishing *finishing);
+
+/* finish_resume.c: all of a profile that was kept, into the one just opened; the reader is set. */
+struct error *collect_finishing_resume(struct finishing *finishing,
+				       const char *path) ERROR_MUST_CHECK;
 
 /* finish_rows.c: sites, sizes and threads. */
 struct error *collect_finish_rows(struct finish_process *process) ERROR_MUST_CHECK;
@@ -133,6 +173,10 @@ struct error *collect_finish_blocks(struct finish_process *process) ERROR_MUST_C
 struct error *collect_finish_frames(struct finishing *finishing) ERROR_MUST_CHECK;
 /* Once all frames of all processes are named: begins to read symbols, which takes its time. */
 struct error *collect_finish_symbols(struct finishing *finishing) ERROR_MUST_CHECK;
+/* What is there of places and modules before their names are known. */
+struct error *collect_finish_put_places(struct finishing *finishing) ERROR_MUST_CHECK;
+/* Sites without titles; they are in the profile then, and sites begins anew. */
+struct error *collect_finish_put_untitled(struct finishing *finishing) ERROR_MUST_CHECK;
 /* Modules, lines, and the sites with their titles. */
 struct error *collect_finish_stacks(struct finishing *finishing) ERROR_MUST_CHECK;
 void collect_finish_frames_free(struct finishing *finishing);

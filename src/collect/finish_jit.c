@@ -13,7 +13,8 @@
 #define EARLIER_NS UINT64_C(2000000000) /* clocks of file systems are coarse */
 
 struct seeking {
-	const struct ledger_process *process;
+	pid_t pid;
+	const char *cwd; /* NULL = not known */
 	uint64_t start_unix_ns; /* of the process */
 	struct symbols_jit *jit;
 };
@@ -48,7 +49,7 @@ static struct error *read_map(const struct seeking *seeking)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)seeking->process->pid);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)seeking->pid);
 	CLEANUP_FD int fd = open_file(seeking, path);
 
 	return fd < 0 ? NULL : symbols_jit_read_map(seeking->jit, fd);
@@ -67,7 +68,7 @@ static struct error *read_debug_dumps(const struct seeking *seeking)
 		base = getenv("HOME");
 	if (!base || !*base)
 		return NULL;
-	if (asprintf(&pattern, "%s/.debug/jit/*/jit-%d.dump", base, (int)seeking->process->pid) <
+	if (asprintf(&pattern, "%s/.debug/jit/*/jit-%d.dump", base, (int)seeking->pid) <
 	    0) {
 		pattern = NULL;
 		return error_no_memory();
@@ -83,29 +84,50 @@ static struct error *read_dump_in(const struct seeking *seeking, const char *dir
 {
 	CLEANUP_FREE char *path = NULL;
 
-	if (asprintf(&path, "%s/jit-%d.dump", directory, (int)seeking->process->pid) < 0) {
+	if (asprintf(&path, "%s/jit-%d.dump", directory, (int)seeking->pid) < 0) {
 		path = NULL;
 		return error_no_memory();
 	}
 	return read_dump(seeking, path);
 }
 
+/* false = there was no such process. */
+static bool find_process(const struct finishing *finishing, uint32_t serial,
+			 struct seeking *seeking)
+{
+	const struct ledger_session *session = ledger_reader_session(finishing->reader);
+	const struct finish_retired *retired = collect_finish_retired(finishing, serial);
+	uint64_t start_ns = 0;
+
+	if (retired) {
+		seeking->pid = retired->kin.pid;
+		seeking->cwd = retired->cwd;
+		start_ns = retired->start_ns;
+	}
+	for (size_t i = 0; !retired && i < ledger_reader_process_count(finishing->reader); i++) {
+		const struct ledger_process *process = ledger_reader_process(finishing->reader, i);
+
+		if (process->serial != serial)
+			continue;
+		seeking->pid = process->pid;
+		seeking->cwd = process->cwd.bytes;
+		start_ns = process->start_ns;
+	}
+	seeking->start_unix_ns = session->start_unix_ns + (start_ns - session->start_ns);
+	return seeking->pid > 0;
+}
+
 struct error *collect_finish_jit(const struct finishing *finishing, uint32_t serial,
 				 struct symbols_jit *jit)
 {
-	const struct ledger_session *session = ledger_reader_session(finishing->reader);
 	struct seeking seeking = {.jit = jit};
 
-	for (size_t i = 0; i < ledger_reader_process_count(finishing->reader); i++)
-		if (ledger_reader_process(finishing->reader, i)->serial == serial)
-			seeking.process = ledger_reader_process(finishing->reader, i);
-	if (!seeking.process)
+	if (!find_process(finishing, serial, &seeking))
 		return NULL;
-	seeking.start_unix_ns =
-		session->start_unix_ns + (seeking.process->start_ns - session->start_ns);
 	TRY(read_map(&seeking));
 	/* With lines, so after the map. */
 	TRY(read_dump_in(&seeking, "/tmp"));
-	TRY(read_dump_in(&seeking, seeking.process->cwd.bytes));
+	if (seeking.cwd)
+		TRY(read_dump_in(&seeking, seeking.cwd));
 	return read_debug_dumps(&seeking);
 }

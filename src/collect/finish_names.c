@@ -22,7 +22,7 @@ static struct error *set_verdict(struct finish_placing *placing, size_t at,
 {
 	struct symbols_verdict verdict = {.level = SYMBOLS_NONE};
 
-	if (placing->modules[at])
+	if (placing->modules && placing->modules[at])
 		verdict = symbols_module_verdict(placing->modules[at]);
 	else if (collect_finish_has_symbols(placing->finishing->stacks.modules.items[at]))
 		verdict.level = SYMBOLS_PENDING;
@@ -57,7 +57,8 @@ static struct error *put_module(struct finish_placing *placing, size_t at)
 
 static struct error *put_nowhere(struct finish_placing *placing, size_t at)
 {
-	const struct symbols_jit *jit = &placing->jits[at];
+	static const struct symbols_jit nothing;
+	const struct symbols_jit *jit = placing->jits ? &placing->jits[at] : &nothing;
 	struct store_module row = {
 		.id = at,
 		.kind = jit->named ? STORE_MODULE_JIT : STORE_MODULE_ANON,
@@ -75,11 +76,11 @@ static struct error *put_nowhere(struct finish_placing *placing, size_t at)
 	return store_put(placing->finishing->writer, &row);
 }
 
-static struct error *put_modules(struct finish_placing *placing)
+static struct error *put_modules(struct finish_placing *placing, size_t first)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
 
-	for (uint32_t i = 1; i < stacks->modules.count; i++) {
+	for (uint32_t i = (uint32_t)first; i < stacks->modules.count; i++) {
 		if (stacks->modules.items[i]->flags & MGL_MODULE_AGENT)
 			continue;
 		if (collect_finish_is_nowhere(placing, i))
@@ -87,6 +88,15 @@ static struct error *put_modules(struct finish_placing *placing)
 		else
 			TRY(put_module(placing, i));
 	}
+	return NULL;
+}
+
+struct error *collect_finish_put_modules(struct finish_placing *placing)
+{
+	size_t first = placing->modules_put ? placing->modules_put : 1;
+
+	TRY(put_modules(placing, first));
+	placing->modules_put = placing->finishing->stacks.modules.count;
 	return NULL;
 }
 
@@ -171,13 +181,15 @@ static struct error *put_lines(struct finish_placing *placing, size_t at)
 	return NULL;
 }
 
-static void find_title(const struct finish_placing *placing, uint32_t innermost,
-		       struct store_site *site)
+/* stack: its innermost frame. */
+static void find_title(void *context, uint64_t stack, struct store_title *ret)
 {
-	const struct ledger_frame *frames = placing->finishing->stacks.frames.items;
+	const struct finish_placing *placing = context;
+	const struct ledger_stacks *stacks = &placing->finishing->stacks;
 	struct symbols_title title = {0};
+	uint32_t frame = stack < stacks->frames.count ? (uint32_t)stack : 0;
 
-	for (uint32_t frame = innermost; frame; frame = frames[frame].parent) {
+	for (; frame; frame = stacks->frames.items[frame].parent) {
 		uint32_t at = placing->frame_locs.items[frame];
 		const struct finish_loc *loc = &placing->locs.items[at];
 
@@ -185,49 +197,69 @@ static void find_title(const struct finish_placing *placing, uint32_t innermost,
 			break;
 	}
 	symbols_title_end(&title);
-	site->title = title.place;
-	site->title_depth = title.place ? title.depth : STORE_UNKNOWN;
+	*ret = (struct store_title){.loc = title.place, .depth = title.depth};
 }
 
 static uint64_t live(uint64_t in, uint64_t out) { return (int64_t)(in - out) < 0 ? 0 : in - out; }
 
 static uint64_t positive(uint64_t value) { return (int64_t)value < 0 ? 0 : value; }
 
-static struct error *put_sites(struct finish_placing *placing)
+static struct error *put_site(struct finishing *finishing, size_t at,
+			      const struct store_title *title)
 {
-	struct finishing *finishing = placing->finishing;
+	const struct finish_site *site = &finishing->sites.items[at];
+	const struct finish_counts *counts = &site->counts;
 
-	for (size_t i = 0; i < finishing->sites.count; i++) {
-		const struct finish_site *site = &finishing->sites.items[i];
-		const struct finish_counts *counts = &site->counts;
-		struct store_site row = {
-			.id = i + 1,
-			.process = ledger_reader_process(finishing->reader, site->process)->serial,
-			.stack = site->frame,
-			.api = site->api,
-			.allocs = counts->allocs,
-			.frees = counts->frees,
-			.alloc_bytes = counts->bytes_in,
-			.live_blocks = live(counts->allocs, counts->frees),
-			.live_bytes = live(counts->bytes_in, counts->bytes_out),
-			.temporary = counts->temporaries,
-			.peak_blocks = positive(counts->peak_blocks),
-			.peak_bytes = positive(counts->peak_bytes),
-			.lifetime_allocs = counts->lifetime,
-			.realloc_moved = counts->moved,
-			.foreign_frees = counts->foreign_frees,
-		};
+	return store_put(finishing->writer,
+			 &((struct store_site){
+				 .id = collect_finish_site_id(finishing, at),
+				 .process = site->serial,
+				 .stack = site->frame,
+				 .api = site->api,
+				 .title = title->loc,
+				 .title_depth = title->loc ? title->depth : STORE_UNKNOWN,
+				 .allocs = counts->allocs,
+				 .frees = counts->frees,
+				 .alloc_bytes = counts->bytes_in,
+				 .live_blocks = live(counts->allocs, counts->frees),
+				 .live_bytes = live(counts->bytes_in, counts->bytes_out),
+				 .temporary = counts->temporaries,
+				 .peak_blocks = positive(counts->peak_blocks),
+				 .peak_bytes = positive(counts->peak_bytes),
+				 .lifetime_allocs = counts->lifetime,
+				 .realloc_moved = counts->moved,
+				 .foreign_frees = counts->foreign_frees,
+			 }));
+}
 
-		find_title(placing, site->frame, &row);
-		TRY(store_put(finishing->writer, &row));
-	}
+struct error *collect_finish_put_untitled(struct finishing *finishing)
+{
+	static const struct store_title none;
+
+	for (size_t i = 0; i < finishing->sites.count; i++)
+		TRY(put_site(finishing, i, &none));
+	finishing->sites_put += finishing->sites.count;
+	finishing->sites.count = 0;
+	map_index_free(&finishing->site_index);
 	return NULL;
 }
 
 struct error *collect_finish_put_names(struct finish_placing *placing)
 {
-	TRY(put_modules(placing));
+	struct finishing *finishing = placing->finishing;
+
+	if (placing->modules_put)
+		TRY(store_forget_modules(finishing->writer));
+	TRY(put_modules(placing, 1));
 	for (size_t i = 1; i < placing->locs.count; i++)
 		TRY(put_lines(placing, i));
-	return put_sites(placing);
+	for (size_t i = 0; i < finishing->sites.count; i++) {
+		struct store_title title;
+
+		find_title(placing, finishing->sites.items[i].frame, &title);
+		TRY(put_site(finishing, i, &title));
+	}
+	return finishing->sites_put ? store_title_sites(finishing->writer, finishing->sites_put,
+							find_title, placing)
+				    : NULL;
 }

@@ -13,8 +13,9 @@ struct finish_loc {
 	uint32_t module; /* place in stacks */
 	uint32_t flags;
 	uint64_t offset;
-	uint32_t named;  /* of symbols_title_line() */
-	bool is_runtime; /* of the C or C++ library */
+	uint32_t put_flags; /* those that are in the profile */
+	uint32_t named;     /* of symbols_title_line() */
+	bool is_runtime;    /* of the C or C++ library */
 };
 
 struct finish_placing {
@@ -25,6 +26,8 @@ struct finish_placing {
 	struct symbols_jit *jits;        /* likewise, of code in no module */
 	size_t jit_count;
 	VECTOR(struct finish_loc) locs; /* [0] is not used */
+	size_t locs_put;                /* in the profile; those before this one */
+	size_t modules_put;             /* likewise, without what becomes known of them later */
 	struct map_index loc_index;
 	VECTOR(uint32_t) frame_locs; /* by frame, as far as they are placed; 0 = cut */
 };
@@ -41,9 +44,15 @@ static inline bool collect_finish_has_symbols(const struct ledger_module *module
 	return !(module->flags & (MGL_MODULE_AGENT | LEDGER_MODULE_NOWHERE));
 }
 
+/* finish_stacks.c: a place that was found before, as the next. */
+struct error *collect_finish_load_loc(struct finish_placing *placing,
+				      struct finish_loc loc) ERROR_MUST_CHECK;
+
 /* finish_names.c: what runtimes say of code they made; modules, lines and sites, once symbols
  * are resolved. */
 struct error *collect_finish_name_jits(struct finish_placing *placing) ERROR_MUST_CHECK;
 struct error *collect_finish_put_names(struct finish_placing *placing) ERROR_MUST_CHECK;
+/* Those that are new, for now. */
+struct error *collect_finish_put_modules(struct finish_placing *placing) ERROR_MUST_CHECK;
 
 #endif

@@ -179,7 +179,7 @@ static struct error *put_process(struct finish_process *process)
 		.mapped_bytes = from->mapped_bytes,
 		.mapped_peak = from->mapped_peak,
 		.rss_peak = member->rss_peak,
-		.ledger_bytes = from->ledger_bytes,
+		.ledger_bytes = ledger_reader_bytes(process->finishing->reader, process->place),
 		.threads = member->threads,
 		.tree_peak_bytes = STORE_UNKNOWN,
 	};

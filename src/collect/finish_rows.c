@@ -113,7 +113,7 @@ uint64_t collect_finish_clamp(struct finish_process *process, uint64_t value)
 
 struct site_key {
 	const struct finishing *finishing;
-	uint32_t process;
+	uint32_t serial;
 	uint32_t frame;
 	uint32_t api;
 };
@@ -123,7 +123,7 @@ static bool same_site(void *context, uint32_t position)
 	const struct site_key *key = context;
 	const struct finish_site *is = &key->finishing->sites.items[position];
 
-	return is->frame == key->frame && is->api == key->api && is->process == key->process;
+	return is->frame == key->frame && is->api == key->api && is->serial == key->serial;
 }
 
 static struct error *site_of(struct finish_process *process, uint32_t frame, uint32_t api,
@@ -132,17 +132,17 @@ static struct error *site_of(struct finish_process *process, uint32_t frame, uin
 	struct finishing *finishing = process->finishing;
 	struct site_key key = {
 		.finishing = finishing,
-		.process = (uint32_t)process->place,
+		.serial = process->from->serial,
 		.frame = frame,
 		.api = api,
 	};
-	uint64_t hash = map_hash(((uint64_t)frame << 8 | api) ^ map_hash(key.process));
+	uint64_t hash = map_hash(((uint64_t)frame << 8 | api) ^ map_hash(key.serial));
 	uint32_t at = map_index_find(&finishing->site_index, hash, same_site, &key);
 
 	if (at == MAP_NONE) {
 		at = (uint32_t)finishing->sites.count;
 		TRY(vector_push(&finishing->sites, ((struct finish_site){
-							   .process = key.process,
+							   .serial = key.serial,
 							   .frame = frame,
 							   .api = api,
 						   })));
@@ -285,7 +285,8 @@ static struct error *put_sums(struct summing *summing)
 		const struct sum *sum = &summing->site_sizes.list.items[i];
 
 		TRY(store_put(writer, &((struct store_site_size){
-					      .site = (sum->key >> 32) + 1,
+					      .site = collect_finish_site_id(
+						      summing->process->finishing, sum->key >> 32),
 					      .class = (uint32_t)sum->key,
 					      .allocs = sum->allocs,
 					      .live = collect_finish_clamp(
@@ -297,7 +298,8 @@ static struct error *put_sums(struct summing *summing)
 		const struct sum *sum = &summing->site_threads.list.items[i];
 
 		TRY(store_put(writer, &((struct store_site_thread){
-					      .site = (sum->key >> 32) + 1,
+					      .site = collect_finish_site_id(
+						      summing->process->finishing, sum->key >> 32),
 					      .thread = (uint32_t)sum->key,
 					      .allocs = sum->allocs,
 					      .frees = sum->frees,

@@ -21,6 +21,19 @@ static bool same_loc(void *context, uint32_t position)
 	       !((is->flags ^ key->loc.flags) & STORE_LOC_EXACT);
 }
 
+static uint64_t loc_hash(const struct finish_loc *loc)
+{
+	return map_hash(loc->offset ^
+			map_hash((uint64_t)loc->module << 1 | (loc->flags & STORE_LOC_EXACT)));
+}
+
+struct error *collect_finish_load_loc(struct finish_placing *placing, struct finish_loc loc)
+{
+	TRY(vector_push(&placing->locs, loc));
+	return map_index_add(&placing->loc_index, loc_hash(&loc),
+			     (uint32_t)placing->locs.count - 1);
+}
+
 static struct error *loc_of(struct finish_placing *placing, const struct ledger_frame *frame,
 			    uint32_t *ret)
 {
@@ -34,14 +47,11 @@ static struct error *loc_of(struct finish_placing *placing, const struct ledger_
 				.offset = frame->offset,
 			},
 	};
-	uint64_t hash = map_hash(key.loc.offset ^ map_hash((uint64_t)key.loc.module << 1 |
-							   (key.loc.flags & STORE_LOC_EXACT)));
-	uint32_t at = map_index_find(&placing->loc_index, hash, same_loc, &key);
+	uint32_t at = map_index_find(&placing->loc_index, loc_hash(&key.loc), same_loc, &key);
 
 	if (at == MAP_NONE) {
 		at = (uint32_t)placing->locs.count;
-		TRY(vector_push(&placing->locs, key.loc));
-		TRY(map_index_add(&placing->loc_index, hash, at));
+		TRY(collect_finish_load_loc(placing, key.loc));
 	}
 	placing->locs.items[at].flags |= key.loc.flags;
 	*ret = at;
@@ -138,6 +148,24 @@ static struct error *start_symbols(struct finish_placing *placing)
 	return symbols_start(placing->symbols);
 }
 
+static struct error *put_loc(struct finish_placing *placing, size_t at)
+{
+	struct store_writer *writer = placing->finishing->writer;
+	struct finish_loc *loc = &placing->locs.items[at];
+	struct store_loc row = {
+		.id = at,
+		.module = loc->module,
+		.offset = loc->offset,
+		.flags = loc->flags,
+	};
+
+	if (at < placing->locs_put && loc->put_flags == loc->flags)
+		return NULL;
+	loc->put_flags = loc->flags;
+	return at < placing->locs_put ? store_change_loc(writer, at, loc->flags)
+				      : store_put(writer, &row);
+}
+
 static struct error *put_locs(struct finish_placing *placing)
 {
 	const struct ledger_stacks *stacks = &placing->finishing->stacks;
@@ -146,19 +174,28 @@ static struct error *put_locs(struct finish_placing *placing)
 	for (size_t i = 1; i < stacks->frames.count; i++)
 		if (placing->frame_locs.items[i] && stacks->frames.items[i].flags & MGL_NODE_FP)
 			placing->locs.items[placing->frame_locs.items[i]].flags |= STORE_LOC_FP;
+	for (size_t i = 1; i < placing->locs.count; i++)
+		TRY(put_loc(placing, i));
+	placing->locs_put = placing->locs.count;
+	return NULL;
+}
+
+static void find_runtimes(struct finish_placing *placing)
+{
+	struct ledger_module **modules = placing->finishing->stacks.modules.items;
+
 	for (size_t i = 1; i < placing->locs.count; i++) {
 		struct finish_loc *loc = &placing->locs.items[i];
 
-		TRY(store_put(placing->finishing->writer, &((struct store_loc){
-								  .id = i,
-								  .module = loc->module,
-								  .offset = loc->offset,
-								  .flags = loc->flags,
-							  })));
-		loc->is_runtime =
-			symbols_title_is_runtime(stacks->modules.items[loc->module]->path.bytes);
+		loc->is_runtime = symbols_title_is_runtime(modules[loc->module]->path.bytes);
 	}
-	return NULL;
+}
+
+struct error *collect_finish_put_places(struct finishing *finishing)
+{
+	TRY(collect_finish_frames(finishing));
+	TRY(put_locs(finishing->placing));
+	return collect_finish_put_modules(finishing->placing);
 }
 
 /* Where there are no descriptors or processes to be had for reading symbols, a profile without
@@ -180,6 +217,7 @@ struct error *collect_finish_symbols(struct finishing *finishing)
 {
 	TRY(collect_finish_frames(finishing));
 	TRY(put_locs(finishing->placing));
+	find_runtimes(finishing->placing);
 	TRY(without_names(finishing->placing, start_symbols(finishing->placing)));
 	return collect_finish_name_jits(finishing->placing);
 }

@@ -269,8 +269,12 @@ static struct error *put_series(struct replay *replay)
 		ends[i] += ends[i - 1];
 	for (size_t i = 0; i < count; i++)
 		order[ends[replay->series.items[i].site - replay->process->first_site - 1]++] = i;
-	for (size_t i = 0; i < count; i++)
-		TRY(store_put(finishing->writer, &replay->series.items[order[i]]));
+	for (size_t i = 0; i < count; i++) {
+		struct store_series *row = &replay->series.items[order[i]];
+
+		row->site += finishing->sites_put;
+		TRY(store_put(finishing->writer, row));
+	}
 	finishing->series += count;
 	return NULL;
 }

@@ -1,7 +1,9 @@
 #include "collect/processes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "collect/place.h"
 #include "collect/session.h"
 #include "ledger/layout.h"
@@ -43,6 +45,40 @@ static struct error *read_unit(int fd, const char *path, uint64_t at, struct col
 	return vector_push(&ret->list, found);
 }
 
+/* 0 is one that its agent could not find out. */
+static bool same_start(uint64_t a, uint64_t b) { return a == b || a == 0 || b == 0; }
+
+static int compare_serials(const void *a, const void *b)
+{
+	uint32_t x = ((const struct collect_process *)a)->serial;
+	uint32_t y = ((const struct collect_process *)b)->serial;
+
+	return (x > y) - (x < y);
+}
+
+/* Each one's successor: what an exec made of the process, if it made one. */
+static struct error *find_successors(struct collect_processes *processes)
+{
+	struct map_u64 by_pid = {0};
+	struct error *error = NULL;
+	size_t count = processes->list.count;
+
+	if (count)
+		qsort(processes->list.items, count, sizeof(*processes->list.items),
+		      compare_serials);
+	for (size_t i = count; i-- && !error;) {
+		struct collect_process *process = &processes->list.items[i];
+		const uint64_t *at = map_u64_find(&by_pid, (uint32_t)process->pid);
+
+		process->successor = COLLECT_NO_SUCCESSOR;
+		if (at && same_start(processes->list.items[*at].starttime, process->starttime))
+			process->successor = *at;
+		error = map_u64_set(&by_pid, (uint32_t)process->pid, i);
+	}
+	map_u64_free(&by_pid);
+	return error;
+}
+
 struct error *collect_processes_read(int fd, const char *path, struct collect_processes *ret)
 {
 	uint64_t used;
@@ -59,27 +95,15 @@ struct error *collect_processes_read(int fd, const char *path, struct collect_pr
 		if (at < used)
 			TRY(read_unit(fd, path, at, ret));
 	}
-	return NULL;
+	return find_successors(ret);
 }
 
-/* 0 is one that its agent could not find out. */
-static bool same_start(uint64_t a, uint64_t b) { return a == b || a == 0 || b == 0; }
-
-/* What an exec made of the process, if it made one. */
 static const struct collect_process *successor(const struct collect_processes *processes,
 					       const struct collect_process *process)
 {
-	const struct collect_process *next = NULL;
-
-	for (size_t i = 0; i < processes->list.count; i++) {
-		const struct collect_process *other = &processes->list.items[i];
-
-		if (other->pid == process->pid &&
-		    same_start(other->starttime, process->starttime) &&
-		    other->serial > process->serial && (!next || other->serial < next->serial))
-			next = other;
-	}
-	return next;
+	return process->successor == COLLECT_NO_SUCCESSOR
+		       ? NULL
+		       : &processes->list.items[process->successor];
 }
 
 static bool is_alive(const struct collect_process *process)

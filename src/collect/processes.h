@@ -22,10 +22,13 @@ struct collect_process {
 	pid_t pid;
 	uint64_t starttime;
 	uint64_t start_ns;
+	size_t successor; /* place of what an exec made of it, or COLLECT_NO_SUCCESSOR */
 };
 
+#define COLLECT_NO_SUCCESSOR SIZE_MAX
+
 struct collect_processes {
-	VECTOR(struct collect_process) list; /* in no order */
+	VECTOR(struct collect_process) list; /* by serial */
 };
 
 struct error *collect_processes_read(int fd, const char *path,

@@ -9,7 +9,9 @@
 #include "collect/place.h"
 #include "collect/processes.h"
 #include "collect/keep.h"
+#include "collect/session.h"
 #include "ledger/reader.h"
+#include "store/store.h"
 
 static struct error *open_session(const char *path, int *ret)
 {
@@ -24,42 +26,105 @@ static struct error *open_session(const char *path, int *ret)
 	return NULL;
 }
 
-/* Pid and program of the first process, for the ledger's name. */
-static struct error *read_root(int fd, const char *path, pid_t *pid, char **program)
+/* For the profile's name. */
+struct root {
+	pid_t pid;
+	char *program;
+	char *kept; /* a profile of what is in the session file no more; NULL = there is none */
+};
+
+static void root_free(struct root *root)
+{
+	free(root->program);
+	free(root->kept);
+}
+
+static struct error *read_first(struct store_reader *profile, struct root *root)
+{
+	struct store_cursor *cursor;
+	struct store_process process;
+	struct store_text text = {NULL, 0};
+	struct error *error = NULL;
+
+	TRY(store_cursor_open(profile, STORE_TABLE_PROCESS, STORE_ALL, &cursor));
+	if (store_next(cursor, &process)) {
+		error = store_string(profile, process.exe, &text);
+		if (process.pid != STORE_UNKNOWN)
+			root->pid = (pid_t)process.pid;
+	}
+	if (text.bytes)
+		root->program = strdup(text.bytes);
+	if (error)
+		return error_free(store_cursor_close(cursor)), error;
+	return store_cursor_close(cursor);
+}
+
+static struct error *read_kept(struct root *root)
+{
+	struct store_reader *profile;
+
+	TRY(store_reader_open_kept(root->kept, &profile));
+	struct error *error = read_first(profile, root);
+
+	store_reader_close(profile);
+	return error;
+}
+
+/* The first process: what is kept was there before what is not. */
+static struct error *read_root(int fd, const char *path, struct root *root)
 {
 	struct ledger_reader *reader;
 
 	TRY(ledger_reader_open_fd(fd, path, &reader));
 	if (ledger_reader_process_count(reader) > 0) {
-		const struct ledger_process *root = ledger_reader_process(reader, 0);
+		const struct ledger_process *first = ledger_reader_process(reader, 0);
 
-		*pid = root->pid;
-		if (root->exe.length > 0)
-			*program = strdup(root->exe.bytes);
+		root->pid = first->pid;
+		if (first->exe.length > 0)
+			root->program = strdup(first->exe.bytes);
 	}
+	bool is_here = ledger_reader_process_count(reader) > 0 &&
+		       ledger_reader_process(reader, 0)->serial == 1;
+	struct error *error =
+		collect_session_kept(ledger_reader_session(reader), path, &root->kept);
+
 	ledger_reader_close(reader);
-	if (!*program)
-		*program = strdup("unknown");
-	return *program ? NULL : error_no_memory();
+	if (!error && root->kept && !is_here) {
+		free(STEAL(root->program));
+		error = read_kept(root);
+	}
+	if (!error && !root->program)
+		root->program = strdup("unknown");
+	return error || root->program ? error : error_no_memory();
 }
 
 static struct error *save(int fd, const struct collect_found *found, const char *pattern,
 			  const struct collect_finish_options *options, char **ret_path)
 {
 	struct collect_output output = COLLECT_OUTPUT_CLOSED;
-	CLEANUP_FREE char *program = NULL;
-	pid_t pid = found->pid;
+	CLEANUP(root_free) struct root root = {.pid = found->pid};
+	struct collect_finish_options with = *options;
 
-	TRY(read_root(fd, found->path, &pid, &program));
-	struct error *error = collect_output_prepare(pattern, program, pid, &output);
+	TRY(read_root(fd, found->path, &root));
+	with.retired = root.kept;
+	struct error *error = collect_output_prepare(pattern, root.program, root.pid, &output);
 
-	if (!error && !output.discard) {
-		error = collect_keep(fd, found->path, options, &output);
-	}
+	if (!error && !output.discard)
+		error = collect_keep(fd, found->path, &with, &output);
 	if (!error)
 		*ret_path = STEAL(output.path);
 	collect_output_close(&output);
 	return error;
+}
+
+static bool has_kept(int fd, const char *path)
+{
+	struct ledger_reader *reader = NULL;
+	CLEANUP_ERROR struct error *error = ledger_reader_open_fd(fd, path, &reader);
+	bool has = !error && ledger_reader_session(reader)->retired > 0;
+
+	ledger_reader_close(reader);
+	return has;
 }
 
 static struct error *recover(int fd, const struct collect_found *found, const char *pattern,
@@ -74,16 +139,14 @@ static struct error *recover(int fd, const struct collect_found *found, const ch
 		*ret = COLLECT_RECOVERY_RECORDING;
 		return NULL;
 	}
-	if (processes->list.count == 0) {
+	if (processes->list.count == 0 && !has_kept(fd, found->path)) {
 		*ret = COLLECT_RECOVERY_EMPTY;
 	} else {
 		*ret = COLLECT_RECOVERY_SAVED;
 		TRY(collect_processes_end(processes, fd, found->path, 0, NULL));
 		TRY(save(fd, found, pattern, options, ret_path));
 	}
-	if (unlink(found->path) != 0)
-		return error_create_system(errno, found->path, "cannot remove the session file");
-	return NULL;
+	return collect_session_remove(found->path);
 }
 
 struct error *collect_recover(const struct collect_found *found, const char *output,

@@ -37,9 +37,13 @@ static struct error *prepare(const struct collect_run_options *options, struct c
 		TRY(collect_files_add(run->files, run->program.path));
 		collect_snapshots_set_files(run->snapshots, run->files);
 	}
-	TRY(collect_early_create(0, &run->early));
+	TRY(collect_early_create(0, run->session.profile, &run->early));
 	collect_snapshots_set_early(run->snapshots, run->early);
-	return NULL;
+	run->finish.snapshots = run->snapshots;
+	run->finish.early = run->early;
+	run->finish.files = run->files;
+	return collect_retiring_create(&run->session, run->snapshots, run->early, &run->finish,
+				       &run->retiring);
 }
 
 static struct error *launch(const struct collect_run_options *options, struct collect_run *run,
@@ -86,10 +90,10 @@ static struct error *finish(struct collect_run *run)
 	struct error *error =
 		collect_processes_read(run->session.fd, run->session.path, &processes);
 
-	run->recorded = processes.list.count;
+	run->recorded = processes.list.count + collect_early_retired(run->early);
 	run->running = collect_processes_live(&processes);
 	/* What the kernel counted is the children's too. */
-	if (!collect_processes_only(&processes, run->pid))
+	if (collect_early_retired(run->early) || !collect_processes_only(&processes, run->pid))
 		run->end.rss_peak = run->end.rss_seen;
 	if (!error)
 		error = collect_processes_end(&processes, run->session.fd, run->session.path,
@@ -115,13 +119,12 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		ret->leftover = collect_session_unlink(&ret->session);
 		return error;
 	}
-	error = collect_watch(ret->pid, &ret->signals, &ret->session, ret->snapshots, &ret->end);
+	error = collect_watch(ret->pid, &ret->signals, &ret->session, ret->snapshots,
+			      ret->retiring, &ret->end);
 	if (error)
 		return error_remedy(error, "The program goes on; once it has ended, mallograph "
 					   "recover saves its recording.");
-	ret->finish.snapshots = ret->snapshots;
-	ret->finish.early = ret->early;
-	ret->finish.files = ret->files;
+	collect_retiring_end(ret->retiring);
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)
 		collect_session_stop(&ret->session);
@@ -135,6 +138,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 
 void collect_run_close(struct collect_run *run)
 {
+	collect_retiring_free(run->retiring);
 	collect_snapshots_free(run->snapshots);
 	collect_early_free(run->early);
 	collect_files_free(run->files);

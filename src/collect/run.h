@@ -38,6 +38,7 @@ struct collect_run {
 	struct collect_signals signals;
 	struct collect_snapshots *snapshots;
 	struct collect_early *early;
+	struct collect_retiring *retiring;
 	struct collect_files *files;
 	struct collect_finish_options finish; /* with them */
 	bool saved;                           /* it stands at output.path */

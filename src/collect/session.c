@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -121,6 +122,9 @@ static struct error *name_file(struct collect_session *session, pid_t root)
 		session->path = NULL;
 		return error_no_memory();
 	}
+	session->profile = collect_session_profile(session->path);
+	if (!session->profile)
+		return error_no_memory();
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", session->fd);
 	if (linkat(AT_FDCWD, proc, session->place.fd, session->name, AT_SYMLINK_FOLLOW) != 0) {
 		int errnum = errno;
@@ -234,15 +238,104 @@ bool collect_session_tend(struct collect_session *session)
 	return grew;
 }
 
+/* A field of the control page, which agents read now and then. What fails leaves them as they
+ * were, which costs room or time and no more. */
+static void set_control(struct collect_session *session, size_t at, const void *value, size_t bytes)
+{
+	error_free(write_all(session->fd, value, bytes, MGL_CONTROL_OFFSET + (off_t)at));
+}
+
 void collect_session_stop(struct collect_session *session)
 {
 	uint32_t off = 1;
-	struct error *error =
-		write_all(session->fd, &off, sizeof(off),
-			  MGL_CONTROL_OFFSET + (off_t)offsetof(struct mgl_control, off));
 
-	/* Then they go on recording for nobody, which costs them time and no more. */
-	error_free(error);
+	set_control(session, offsetof(struct mgl_control, off), &off, sizeof(off));
+}
+
+void collect_session_set_retired(struct collect_session *session, size_t count)
+{
+	uint32_t retired = (uint32_t)count;
+
+	set_control(session, offsetof(struct mgl_control, retired), &retired, sizeof(retired));
+}
+
+void collect_session_release(struct collect_session *session, uint64_t offset, uint64_t bytes)
+{
+	struct stat before, after;
+
+	if (fstat(session->fd, &before) != 0 ||
+	    fallocate(session->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+		      (off_t)bytes) != 0 ||
+	    fstat(session->fd, &after) != 0 || before.st_blocks <= after.st_blocks)
+		return;
+	session->max_bytes += (uint64_t)(before.st_blocks - after.st_blocks) * 512;
+	set_control(session, offsetof(struct mgl_control, max_bytes), &session->max_bytes,
+		    sizeof(session->max_bytes));
+}
+
+char *collect_session_profile(const char *path)
+{
+	size_t length = strlen(path), stem = length > 4 ? length - 4 : length;
+	char *profile = NULL;
+
+	if (strcmp(path + stem, ".mgl") != 0)
+		stem = length;
+	return asprintf(&profile, "%.*s.mgp", (int)stem, path) < 0 ? NULL : profile;
+}
+
+/* Whether nobody else could have put a file there. */
+static bool is_ours_alone(const char *path)
+{
+	char directory[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) : 1,
+		 slash ? path : ".");
+	return lstat(directory, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & 077) && lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_uid == geteuid();
+}
+
+struct error *collect_session_kept(const struct ledger_session *session, const char *path,
+				   char **ret)
+{
+	CLEANUP_FREE char *profile = NULL;
+
+	*ret = NULL;
+	if (session->retired == 0)
+		return NULL;
+	profile = collect_session_profile(path);
+	if (!profile)
+		return error_no_memory();
+	if (is_ours_alone(profile))
+		*ret = STEAL(profile);
+	else
+		log_warn("%s: not found: what it holds of ended processes is not shown", profile);
+	return NULL;
+}
+
+/* With what SQLite may have left beside it. */
+static void unlink_profile(const char *profile)
+{
+	static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
+		if (snprintf(path, sizeof(path), "%s%s", profile, endings[i]) <
+		    (int)sizeof(path))
+			unlink(path);
+}
+
+struct error *collect_session_remove(const char *path)
+{
+	CLEANUP_FREE char *profile = collect_session_profile(path);
+
+	if (unlink(path) != 0)
+		return error_create_system(errno, path, "cannot remove the session file");
+	if (profile && is_ours_alone(profile))
+		unlink_profile(profile);
+	return NULL;
 }
 
 struct error *collect_session_unlink(struct collect_session *session)
@@ -251,6 +344,8 @@ struct error *collect_session_unlink(struct collect_session *session)
 		return error_remedy(
 			error_create_system(errno, session->path, "cannot remove the session file"),
 			"Remove it by hand: it takes memory.");
+	if (session->name)
+		unlink_profile(session->profile);
 	free(session->name);
 	session->name = NULL;
 	return NULL;
@@ -263,5 +358,6 @@ void collect_session_close(struct collect_session *session)
 	collect_place_close(&session->place);
 	free(session->name);
 	free(session->path);
+	free(session->profile);
 	*session = (struct collect_session)COLLECT_SESSION_CLOSED;
 }

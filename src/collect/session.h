@@ -19,12 +19,14 @@
 #include "base/error.h"
 #include "collect/place.h"
 #include "ledger/layout.h"
+#include "ledger/reader.h"
 
 struct collect_session {
 	int fd;
 	struct collect_place place;
 	char *name; /* in the place */
-	char *path; /* absolute, for the agent */
+	char *path;    /* absolute, for the agent */
+	char *profile; /* where what is over of it is kept, if anything is */
 	uint64_t file_bytes;
 	uint64_t max_bytes;
 	uint64_t taken_units;     /* as last seen */
@@ -51,10 +53,24 @@ struct error *collect_session_check_kernel(void) ERROR_MUST_CHECK;
 
 /* Populate a little ahead of what was taken. Whether more was taken since the last call. */
 bool collect_session_tend(struct collect_session *session);
+/* A piece of the file is needed no more: it takes no room, and agents may use as much anew. */
+void collect_session_release(struct collect_session *session, uint64_t offset, uint64_t bytes);
+/* So many processes are in the profile beside it. */
+void collect_session_set_retired(struct collect_session *session, size_t count);
 /* No process records new allocations from now on. */
 void collect_session_stop(struct collect_session *session);
+/* With what is kept beside it. */
 struct error *collect_session_unlink(struct collect_session *session) ERROR_MUST_CHECK;
+/* The same of one that nobody watches, by its path. */
+struct error *collect_session_remove(const char *path) ERROR_MUST_CHECK;
 void collect_session_close(struct collect_session *session);
+
+/* The name of what is kept beside a session file; malloc'd, NULL = no memory. */
+char *collect_session_profile(const char *path);
+/* The same if there is one and it is trusted, in a directory that is ours alone, and the file
+ * says that there are processes in it. *ret NULL = no. */
+struct error *collect_session_kept(const struct ledger_session *session, const char *path,
+				   char **ret) ERROR_MUST_CHECK;
 
 /* Bytes of any session file that were taken, never more than it has. */
 struct error *collect_session_used(int fd, const char *path, uint64_t *ret) ERROR_MUST_CHECK;

@@ -15,6 +15,7 @@
 
 #define FIRST_INTERVAL_NS UINT64_C(10000000)
 #define FIRST_THIN_SHIFT  12
+#define FORGOTTEN         UINT64_MAX /* in place of a subject */
 
 struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_snapshots,
 				       uint64_t max_changes, struct collect_snapshots **ret)
@@ -48,18 +49,20 @@ static void forget_process(struct snapshot_subject *subject)
 	map_u64_free(&subject->row_at);
 }
 
+static void free_subject(struct snapshot_subject *subject)
+{
+	forget_process(subject);
+	vector_free(&subject->history.snaps);
+	vector_free(&subject->history.changes);
+	free(subject);
+}
+
 void collect_snapshots_free(struct collect_snapshots *snapshots)
 {
 	if (!snapshots)
 		return;
-	for (size_t i = 0; i < snapshots->subjects.count; i++) {
-		struct snapshot_subject *subject = snapshots->subjects.items[i];
-
-		forget_process(subject);
-		vector_free(&subject->history.snaps);
-		vector_free(&subject->history.changes);
-		free(subject);
-	}
+	for (size_t i = 0; i < snapshots->subjects.count; i++)
+		free_subject(snapshots->subjects.items[i]);
 	vector_free(&snapshots->subjects);
 	map_u64_free(&snapshots->by_serial);
 	ledger_reader_close(snapshots->reader);
@@ -72,7 +75,37 @@ struct snapshot_subject *collect_snapshots_subject(const struct collect_snapshot
 {
 	const uint64_t *at = map_u64_find(&snapshots->by_serial, serial);
 
-	return at ? snapshots->subjects.items[*at] : NULL;
+	return at && *at != FORGOTTEN ? snapshots->subjects.items[*at] : NULL;
+}
+
+void collect_snapshots_forget(struct collect_snapshots *snapshots, uint32_t serial)
+{
+	uint64_t *at = map_u64_find(&snapshots->by_serial, serial);
+
+	if (!at || *at == FORGOTTEN)
+		return;
+	struct snapshot_subject *subject = snapshots->subjects.items[*at];
+	struct snapshot_subject *last = snapshots->subjects.items[--snapshots->subjects.count];
+
+	snapshots->subjects.items[*at] = last;
+	*map_u64_find(&snapshots->by_serial, last->history.serial) = *at;
+	*at = FORGOTTEN;
+	free_subject(subject);
+}
+
+struct error *collect_snapshots_reader(struct collect_snapshots *snapshots, bool anew,
+				       struct ledger_reader **ret)
+{
+	if (anew)
+		snapshots->reader_bytes = 0;
+	TRY(collect_snapshots_refresh(snapshots));
+	*ret = snapshots->reader;
+	return NULL;
+}
+
+uint64_t collect_snapshots_opened(const struct collect_snapshots *snapshots)
+{
+	return snapshots->opened;
 }
 
 const struct collect_history *collect_snapshots_of(const struct collect_snapshots *snapshots,
@@ -113,7 +146,7 @@ static struct error *add_subjects(struct collect_snapshots *snapshots)
 	for (size_t i = 0; i < count; i++) {
 		const struct ledger_process *process = ledger_reader_process(snapshots->reader, i);
 
-		if (collect_snapshots_subject(snapshots, process->serial))
+		if (map_u64_find(&snapshots->by_serial, process->serial))
 			continue;
 		for (size_t j = 0; j < snapshots->subjects.count; j++)
 			if (snapshots->subjects.items[j]->pid == process->pid)

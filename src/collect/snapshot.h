@@ -14,6 +14,7 @@
 #ifndef MALLOGRAPH_COLLECT_SNAPSHOT_H
 #define MALLOGRAPH_COLLECT_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -65,6 +66,7 @@ struct collect_history {
 struct collect_early;
 struct collect_files;
 struct collect_snapshots;
+struct ledger_reader;
 
 /* fd: the session file, which must stay open; name is for messages. limits 0 = those above. */
 struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_snapshots,
@@ -82,6 +84,15 @@ int collect_snapshots_wait(const struct collect_snapshots *snapshots);
 void collect_snapshots_tick(struct collect_snapshots *snapshots);
 /* Takes one now. */
 struct error *collect_snapshots_take(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;
+
+/* A reader that knows all units taken by now, until the next call of any of these; with anew, one
+ * that was just opened. */
+struct error *collect_snapshots_reader(struct collect_snapshots *snapshots, bool anew,
+				       struct ledger_reader **ret) ERROR_MUST_CHECK;
+/* How many readers there have been, to tell one from the next. */
+uint64_t collect_snapshots_opened(const struct collect_snapshots *snapshots);
+/* What was seen of a process is of use no more. */
+void collect_snapshots_forget(struct collect_snapshots *snapshots, uint32_t serial);
 
 /* What was seen of a process; NULL = nothing. */
 const struct collect_history *collect_snapshots_of(const struct collect_snapshots *snapshots,

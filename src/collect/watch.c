@@ -25,6 +25,7 @@ struct watch {
 	int tick_ms;
 	uint64_t tick_due_ns;
 	struct collect_snapshots *snapshots;
+	struct collect_retiring *retiring;
 };
 
 /* One line of /proc/PID/status, which takes none of the target's locks. */
@@ -197,21 +198,24 @@ static void snapshot_tick(struct watch *watch)
 {
 	if (watch->snapshots)
 		collect_snapshots_tick(watch->snapshots);
+	collect_retiring_step(watch->retiring);
 }
+
+/* −1 = no wait. */
+static int shorter(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
 /* Milliseconds until there is something to do. */
 static int wait_ms(const struct watch *watch)
 {
-	int tick_ms = clock_wait_ms(watch->tick_due_ns), snapshot_ms = -1;
+	int wait = shorter(clock_wait_ms(watch->tick_due_ns),
+			   collect_retiring_wait(watch->retiring));
 
-	if (watch->snapshots)
-		snapshot_ms = collect_snapshots_wait(watch->snapshots);
-	return snapshot_ms >= 0 && snapshot_ms < tick_ms ? snapshot_ms : tick_ms;
+	return watch->snapshots ? shorter(wait, collect_snapshots_wait(watch->snapshots)) : wait;
 }
 
 struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
 			    struct collect_session *session, struct collect_snapshots *snapshots,
-			    struct collect_end *ret)
+			    struct collect_retiring *retiring, struct collect_end *ret)
 {
 	struct watch watch = {
 		.pid = pid,
@@ -220,6 +224,7 @@ struct error *collect_watch(pid_t pid, const struct collect_signals *signals,
 		.tick_ms = FIRST_TICK_MS,
 		.tick_due_ns = clock_now_ns() + FIRST_TICK_MS * UINT64_C(1000000),
 		.snapshots = snapshots,
+		.retiring = retiring,
 	};
 
 	while (!watch.ended) {

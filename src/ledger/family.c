@@ -183,12 +183,43 @@ static void set_execed(struct ledger_member *member, const struct ledger_process
 		member->duration_ns = successor->start_ns - from->start_ns;
 }
 
+#define KIN (UINT64_C(1) << 32) /* set in the place of one of those */
+
 struct making {
 	struct ledger_reader *reader;
 	struct ledger_family *family;
+	const struct ledger_kin *kin;
+	size_t kin_count;
+	size_t kin_next;
 	struct map_u64 by_pid; /* place of the newest of that pid so far */
 	struct map_u64 by_serial;
 };
+
+static struct ledger_kin kin_at(const struct making *making, uint64_t place)
+{
+	if (place & KIN)
+		return making->kin[place - KIN];
+	const struct ledger_process *from = ledger_reader_process(making->reader, place);
+
+	return (struct ledger_kin){from->serial, from->pid, from->starttime};
+}
+
+static struct error *add_kin(struct making *making, uint64_t place)
+{
+	struct ledger_kin kin = kin_at(making, place);
+
+	TRY(map_u64_set(&making->by_pid, (uint32_t)kin.pid, place));
+	return map_u64_set(&making->by_serial, kin.serial, place);
+}
+
+/* Those that were in the session before the process of this serial. */
+static struct error *add_kin_before(struct making *making, uint32_t serial)
+{
+	while (making->kin_next < making->kin_count &&
+	       making->kin[making->kin_next].serial < serial)
+		TRY(add_kin(making, KIN | making->kin_next++));
+	return NULL;
+}
 
 static struct error *set_parent(struct making *making, size_t at)
 {
@@ -197,7 +228,7 @@ static struct error *set_parent(struct making *making, size_t at)
 	const uint64_t *before = map_u64_find(&making->by_pid, (uint32_t)from->pid);
 	const uint64_t *parent = map_u64_find(&making->by_pid, (uint32_t)from->ppid);
 
-	member->how = at == 0 ? LEDGER_HOW_ROOT : LEDGER_HOW_SPAWN;
+	member->how = at == 0 && making->kin_next == 0 ? LEDGER_HOW_ROOT : LEDGER_HOW_SPAWN;
 	if (from->how == MGL_HOW_ATTACH) {
 		member->how = LEDGER_HOW_ATTACH;
 	} else if (from->how == MGL_HOW_FORK) {
@@ -206,19 +237,19 @@ static struct error *set_parent(struct making *making, size_t at)
 		member->how = LEDGER_HOW_FORK;
 		parent = forker ? forker : parent;
 	} else if (before) {
-		const struct ledger_process *earlier =
-			ledger_reader_process(making->reader, *before);
+		struct ledger_kin earlier = kin_at(making, *before);
 
-		if (earlier->starttime == from->starttime || earlier->starttime == 0) {
+		if (earlier.starttime == from->starttime || earlier.starttime == 0) {
 			member->how = LEDGER_HOW_EXEC;
 			parent = before;
-			set_execed(&making->family->members[*before], earlier, from);
+			if (!(*before & KIN))
+				set_execed(&making->family->members[*before],
+					   ledger_reader_process(making->reader, *before), from);
 		}
 	}
 	if (parent && member->how != LEDGER_HOW_ROOT && member->how != LEDGER_HOW_ATTACH)
-		member->parent = ledger_reader_process(making->reader, *parent)->serial;
-	TRY(map_u64_set(&making->by_pid, (uint32_t)from->pid, at));
-	return map_u64_set(&making->by_serial, from->serial, at);
+		member->parent = kin_at(making, *parent).serial;
+	return add_kin(making, at);
 }
 
 static void set_figures(struct ledger_member *member, const struct ledger_process *from,
@@ -254,21 +285,23 @@ static struct error *load_all(struct making *making)
 
 		set_figures(&members[i], from, session);
 		set_end(&members[i], from, session);
+		TRY(add_kin_before(making, from->serial));
 		TRY(set_parent(making, i));
 	}
 	for (size_t i = 0; i < count; i++)
 		TRY(add_losses(&members[i], ledger_reader_process(making->reader, i)));
-	struct ledger_text first = {session->missed_first, strlen(session->missed_first)};
-
-	if (count && session->missed)
-		return ledger_member_add_missing(&members[0], "missed_process", session->missed,
-						 &first);
 	return NULL;
 }
 
-struct error *ledger_family_read(struct ledger_reader *reader, struct ledger_family *ret)
+struct error *ledger_family_read(struct ledger_reader *reader, const struct ledger_kin *kin,
+				 size_t kin_count, struct ledger_family *ret)
 {
-	struct making making = {.reader = reader, .family = ret};
+	struct making making = {
+		.reader = reader,
+		.family = ret,
+		.kin = kin,
+		.kin_count = kin_count,
+	};
 
 	size_t count = ledger_reader_process_count(reader);
 
@@ -283,6 +316,17 @@ struct error *ledger_family_read(struct ledger_reader *reader, struct ledger_fam
 	if (error)
 		ledger_family_free(ret);
 	return error;
+}
+
+struct error *ledger_family_add_missed(struct ledger_reader *reader, struct ledger_family *family)
+{
+	const struct ledger_session *session = ledger_reader_session(reader);
+	struct ledger_text first = {session->missed_first, strlen(session->missed_first)};
+
+	if (family->count == 0 || session->missed == 0)
+		return NULL;
+	return ledger_member_add_missing(&family->members[0], "missed_process", session->missed,
+					 &first);
 }
 
 void ledger_family_free(struct ledger_family *family)

@@ -59,8 +59,19 @@ struct ledger_family {
 	size_t count;
 };
 
-struct error *ledger_family_read(struct ledger_reader *reader,
-				 struct ledger_family *ret) ERROR_MUST_CHECK;
+/* A process that was in the session and is in the reader no more. */
+struct ledger_kin {
+	uint32_t serial;
+	int32_t pid;
+	uint64_t starttime; /* 0 = not known */
+};
+
+/* kin: by serial; NULL = the reader has all. */
+struct error *ledger_family_read(struct ledger_reader *reader, const struct ledger_kin *kin,
+				 size_t kin_count, struct ledger_family *ret) ERROR_MUST_CHECK;
+/* Those that got no ledger at all, to the first. Once a session. */
+struct error *ledger_family_add_missed(struct ledger_reader *reader,
+				       struct ledger_family *family) ERROR_MUST_CHECK;
 void ledger_family_free(struct ledger_family *family);
 
 /* detail's bytes must outlive the family. */

@@ -89,6 +89,8 @@ struct mgl_control {
 	_Atomic uint32_t sample_period; /* 1 = every allocation */
 	_Atomic uint32_t max_depth;     /* frames kept a stack; 0 = the default */
 	_Atomic uint64_t cut;           /* reserved */
+	_Atomic uint32_t retired; /* processes that are over and in the session's profile beside
+				   * the file (.mgp), but in it no more */
 };
 
 /* --- extents ------------------------------------------------------------------ */

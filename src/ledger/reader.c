@@ -31,6 +31,14 @@ static void copy_name(char *to, const char *from, size_t size)
 	to[i] = '\0';
 }
 
+static uint32_t load_retired(const struct reader_file *file)
+{
+	uint32_t retired = 0;
+	off_t at = MGL_CONTROL_OFFSET + (off_t)offsetof(struct mgl_control, retired);
+
+	return pread(file->fd, &retired, sizeof(retired), at) == sizeof(retired) ? retired : 0;
+}
+
 static struct error *load_session(struct ledger_reader *reader, uint64_t *ret_units)
 {
 	struct reader_file *file = &reader->file;
@@ -66,6 +74,7 @@ static struct error *load_session(struct ledger_reader *reader, uint64_t *ret_un
 	session->missed = header.missed;
 	copy_name(session->missed_first, header.missed_first, sizeof(header.missed_first));
 	session->file_bytes = header.file_bytes;
+	session->retired = load_retired(file);
 
 	/* Takers of units that were not there left next_unit past the file's end. */
 	uint64_t units = header.file_bytes / MGL_UNIT_BYTES;
@@ -277,6 +286,17 @@ size_t ledger_reader_process_count(const struct ledger_reader *reader)
 const struct ledger_process *ledger_reader_process(const struct ledger_reader *reader, size_t at)
 {
 	return &reader->processes.items[at].info;
+}
+
+struct error *ledger_reader_extents(const struct ledger_reader *reader, size_t process,
+				    ledger_extent_visit *visit, void *context)
+{
+	const struct reader_process *of = &reader->processes.items[process];
+
+	for (size_t i = 0; i < of->extents.count; i++)
+		TRY(visit(context, (uint64_t)of->extents.items[i].unit << MGL_UNIT_SHIFT,
+			  (uint64_t)of->extents.items[i].units << MGL_UNIT_SHIFT));
+	return NULL;
 }
 
 struct error *ledger_reader_check(const struct ledger_reader *reader)

@@ -40,6 +40,7 @@ struct ledger_session {
 	uint32_t missed; /* processes that could not get a ledger */
 	char missed_first[sizeof(((struct mgl_session *)0)->missed_first) + 1];
 	uint64_t file_bytes;
+	uint32_t retired; /* processes that are kept beside the file and not in it */
 };
 
 struct ledger_slot {
@@ -118,7 +119,6 @@ struct ledger_process {
 	uint64_t peak_max;   /* largest total that was published */
 	uint64_t max_error;  /* live bytes never were more than peak_max and this */
 	uint64_t next_number;
-	uint64_t ledger_bytes; /* of the file that hold this ledger */
 
 	const struct ledger_slot *slots;
 	size_t slot_count;
@@ -200,6 +200,14 @@ const struct ledger_session *ledger_reader_session(const struct ledger_reader *r
 size_t ledger_reader_process_count(const struct ledger_reader *reader);
 /* at < count; in the order of their serials. */
 const struct ledger_process *ledger_reader_process(const struct ledger_reader *reader, size_t at);
+
+/* The pieces of the file that hold a process's ledger: places and sizes in bytes. */
+typedef struct error *ledger_extent_visit(void *context, uint64_t offset, uint64_t bytes);
+struct error *ledger_reader_extents(const struct ledger_reader *reader, size_t process,
+				    ledger_extent_visit *visit, void *context) ERROR_MUST_CHECK;
+
+/* How much of the file that is. */
+uint64_t ledger_reader_bytes(const struct ledger_reader *reader, size_t process);
 
 /* All rows of a process, read in the order that makes the bounds true. */
 struct error *ledger_rows_read(struct ledger_reader *reader, size_t process,

@@ -272,11 +272,18 @@ struct error *ledger_process_load(struct ledger_reader *reader, struct reader_pr
 	TRY(ledger_mappings_load(reader, process));
 	if (process->no_memory)
 		return error_no_memory();
-	for (size_t i = 0; i < process->extents.count; i++)
-		for (uint32_t j = 0; j < process->extents.items[i].units; j++)
-			info->ledger_bytes +=
-				ledger_unit_data(&reader->file, process->extents.items[i].unit + j);
 	return NULL;
+}
+
+uint64_t ledger_reader_bytes(const struct ledger_reader *reader, size_t process)
+{
+	const struct reader_process *of = &reader->processes.items[process];
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < of->extents.count; i++)
+		for (uint32_t j = 0; j < of->extents.items[i].units; j++)
+			bytes += ledger_unit_data(&reader->file, of->extents.items[i].unit + j);
+	return bytes;
 }
 
 void ledger_process_deinit(struct reader_process *process)

@@ -5,7 +5,6 @@
 #define PENDING    UINT32_MAX
 #define PAGE_SHIFT 12
 #define PAGE_REFS  (1u << PAGE_SHIFT)
-#define PAGES      (UINT32_MAX / PAGE_REFS + 1)
 
 struct module_key {
 	const struct ledger_stacks *stacks;
@@ -39,26 +38,38 @@ static struct ledger_module *module_copy(const struct ledger_module *module)
 	return copy;
 }
 
+static uint64_t module_hash(const struct ledger_module *module)
+{
+	return map_hash_bytes(module->path.bytes, module->path.length) ^
+	       map_hash_bytes(module->build_id, module->build_id_bytes);
+}
+
+/* Code in no module is each process's own: it is never found again. */
+struct error *ledger_stacks_add_module(struct ledger_stacks *stacks,
+				       const struct ledger_module *module)
+{
+	CLEANUP_FREE struct ledger_module *copy = module_copy(module);
+
+	if (!copy)
+		return error_no_memory();
+	TRY(vector_push(&stacks->modules, copy));
+	(void)STEAL(copy);
+	return module->flags & LEDGER_MODULE_NOWHERE
+		       ? NULL
+		       : map_index_add(&stacks->module_index, module_hash(module),
+				       (uint32_t)stacks->modules.count - 1);
+}
+
 static struct error *module_intern(struct ledger_stacks *stacks, const struct ledger_module *module,
 				   uint32_t *ret)
 {
 	struct module_key key = {.stacks = stacks, .module = module};
-	uint64_t hash = map_hash_bytes(module->path.bytes, module->path.length) ^
-			map_hash_bytes(module->build_id, module->build_id_bytes);
-	uint32_t at = map_index_find(&stacks->module_index, hash, same_module, &key);
 
-	if (at == MAP_NONE) {
-		CLEANUP_FREE struct ledger_module *copy = module_copy(module);
-
-		if (!copy)
-			return error_no_memory();
-		at = (uint32_t)stacks->modules.count;
-		TRY(vector_push(&stacks->modules, copy));
-		(void)STEAL(copy);
-		TRY(map_index_add(&stacks->module_index, hash, at));
-	}
-	*ret = at;
-	return NULL;
+	*ret = map_index_find(&stacks->module_index, module_hash(module), same_module, &key);
+	if (*ret != MAP_NONE)
+		return NULL;
+	*ret = (uint32_t)stacks->modules.count;
+	return ledger_stacks_add_module(stacks, module);
 }
 
 struct frame_key {
@@ -78,18 +89,29 @@ static bool same_frame(void *context, uint32_t position)
 	       is->offset == key->frame.offset && !((is->flags ^ key->frame.flags) & SAME_FLAGS);
 }
 
+static uint64_t frame_hash(const struct ledger_frame *frame)
+{
+	return map_hash(((uint64_t)frame->parent << 32 | frame->module) ^
+			map_hash(frame->offset ^ (frame->flags & SAME_FLAGS)));
+}
+
+struct error *ledger_stacks_add_frame(struct ledger_stacks *stacks, struct ledger_frame frame)
+{
+	frame.depth = stacks->frames.items[frame.parent].depth + 1;
+	TRY(vector_push(&stacks->frames, frame));
+	return map_index_add(&stacks->frame_index, frame_hash(&frame),
+			     (uint32_t)stacks->frames.count - 1);
+}
+
 static struct error *frame_intern(struct ledger_stacks *stacks, struct ledger_frame frame,
 				  uint32_t *ret)
 {
 	struct frame_key key = {.stacks = stacks, .frame = frame};
-	uint64_t hash = map_hash(((uint64_t)frame.parent << 32 | frame.module) ^
-				 map_hash(frame.offset ^ (frame.flags & SAME_FLAGS)));
-	uint32_t at = map_index_find(&stacks->frame_index, hash, same_frame, &key);
+	uint32_t at = map_index_find(&stacks->frame_index, frame_hash(&frame), same_frame, &key);
 
 	if (at == MAP_NONE) {
 		at = (uint32_t)stacks->frames.count;
-		TRY(vector_push(&stacks->frames, frame));
-		TRY(map_index_add(&stacks->frame_index, hash, at));
+		TRY(ledger_stacks_add_frame(stacks, frame));
 	}
 	stacks->frames.items[at].flags |= frame.flags;
 	*ret = at;
@@ -113,11 +135,9 @@ void ledger_stacks_deinit(struct ledger_stacks *stacks)
 	map_index_free(&stacks->module_index);
 }
 
-struct error *ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks)
+void ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks)
 {
 	*naming = (struct ledger_naming){.stacks = stacks};
-	naming->nodes = calloc(PAGES, sizeof(*naming->nodes));
-	return naming->nodes ? NULL : error_no_memory();
 }
 
 struct error *ledger_naming_attach(struct ledger_naming *naming, size_t process)
@@ -137,15 +157,16 @@ struct error *ledger_naming_attach(struct ledger_naming *naming, size_t process)
 void ledger_naming_deinit(struct ledger_naming *naming)
 {
 	vector_free(&naming->modules);
-	for (size_t i = 0; naming->nodes && i < naming->page_end; i++)
-		free(naming->nodes[i]);
-	free(naming->nodes);
+	for (size_t i = 0; i < naming->nodes.count; i++)
+		free(naming->nodes.items[i]);
+	vector_free(&naming->nodes);
 }
 
 /* What is known of a node; NULL = nothing yet. */
 static uint32_t *known_of(const struct ledger_naming *naming, uint32_t ref)
 {
-	uint32_t *page = naming->nodes[ref >> PAGE_SHIFT];
+	uint32_t at = ref >> PAGE_SHIFT;
+	uint32_t *page = at < naming->nodes.count ? naming->nodes.items[at] : NULL;
 
 	return page && page[ref % PAGE_REFS] ? &page[ref % PAGE_REFS] : NULL;
 }
@@ -155,14 +176,14 @@ static struct error *known_set(struct ledger_naming *naming, uint32_t ref, uint3
 {
 	uint32_t at = ref >> PAGE_SHIFT;
 
-	if (!naming->nodes[at]) {
-		naming->nodes[at] = calloc(PAGE_REFS, sizeof(**naming->nodes));
-		if (!naming->nodes[at])
+	while (at >= naming->nodes.count)
+		TRY(vector_push(&naming->nodes, (uint32_t *)NULL));
+	if (!naming->nodes.items[at]) {
+		naming->nodes.items[at] = calloc(PAGE_REFS, sizeof(**naming->nodes.items));
+		if (!naming->nodes.items[at])
 			return error_no_memory();
-		if (at >= naming->page_end)
-			naming->page_end = at + 1;
 	}
-	naming->nodes[at][ref % PAGE_REFS] = value;
+	naming->nodes.items[at][ref % PAGE_REFS] = value;
 	return NULL;
 }
 
@@ -177,12 +198,7 @@ static struct error *find_nowhere(struct ledger_naming *naming, uint32_t serial)
 
 	if (naming->nowhere)
 		return NULL;
-	CLEANUP_FREE struct ledger_module *copy = module_copy(&module);
-
-	if (!copy)
-		return error_no_memory();
-	TRY(vector_push(&naming->stacks->modules, copy));
-	(void)STEAL(copy);
+	TRY(ledger_stacks_add_module(naming->stacks, &module));
 	naming->nowhere = (uint32_t)naming->stacks->modules.count - 1;
 	return NULL;
 }
@@ -198,7 +214,6 @@ static struct error *name_node(struct ledger_naming *naming, const struct ledger
 		.module = naming->modules.items[node->module],
 		.offset = node->pc,
 		.flags = node->flags,
-		.depth = stacks->frames.items[parent].depth + 1,
 	};
 
 	if (!node->module && !(node->flags & MGL_NODE_CUT)) {

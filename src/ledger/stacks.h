@@ -38,16 +38,20 @@ struct ledger_naming {
 	size_t process;           /* place in the reader's */
 	uint32_t nowhere;         /* place of its code that is in no module; 0 = none was met */
 	VECTOR(uint32_t) modules; /* by the process's index: place in the whole; 0 = not known */
-	uint32_t **nodes;         /* by ref, in pages: 1 + place of its frame; 0 = not met */
-	uint32_t page_end;
+	VECTOR(uint32_t *) nodes; /* by ref, in pages: 1 + place of its frame; 0 = not met */
 	uint64_t damage; /* stacks that make no sense */
 };
 
 struct error *ledger_stacks_init(struct ledger_stacks *stacks) ERROR_MUST_CHECK;
+/* Next in their arrays, of which the caller knows that there is no such one yet; a frame's depth
+ * is set. */
+struct error *ledger_stacks_add_module(struct ledger_stacks *stacks,
+				       const struct ledger_module *module) ERROR_MUST_CHECK;
+struct error *ledger_stacks_add_frame(struct ledger_stacks *stacks,
+				      struct ledger_frame frame) ERROR_MUST_CHECK;
 void ledger_stacks_deinit(struct ledger_stacks *stacks);
 
-struct error *ledger_naming_init(struct ledger_naming *naming,
-				 struct ledger_stacks *stacks) ERROR_MUST_CHECK;
+void ledger_naming_init(struct ledger_naming *naming, struct ledger_stacks *stacks);
 /* After the stacks got their reader, or another: where the process is in it. */
 struct error *ledger_naming_attach(struct ledger_naming *naming, size_t process) ERROR_MUST_CHECK;
 void ledger_naming_deinit(struct ledger_naming *naming);

@@ -75,7 +75,6 @@ static struct error *open_database(struct store_reader *reader)
 {
 	CLEANUP_STRBUF struct strbuf uri = STRBUF_EMPTY;
 
-	/* Immutable: a journal that lies beside the file is not the file's. */
 	strbuf_append(&uri, "file:");
 	if (reader->path[0] != '/')
 		strbuf_append(&uri, "./");
@@ -84,10 +83,12 @@ static struct error *open_database(struct store_reader *reader)
 			strbuf_printf(&uri, "%%%02x", (unsigned char)*c);
 		else
 			strbuf_append_char(&uri, *c);
-	strbuf_append(&uri, "?mode=ro&immutable=1");
+	/* Immutable: a journal that lies beside the file is not the file's. */
+	strbuf_append(&uri, reader->kept ? "?mode=rw" : "?mode=ro&immutable=1");
 	TRY(strbuf_result(&uri));
 	if (sqlite3_open_v2(uri.text, &reader->db,
-			    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+			    (reader->kept ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
+				    SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
 				    SQLITE_OPEN_PRIVATECACHE,
 			    NULL) != SQLITE_OK)
 		return reader->db ? store_read_failure(reader->db, reader->path)
@@ -97,7 +98,8 @@ static struct error *open_database(struct store_reader *reader)
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	if (sqlite3_exec(reader->db, "PRAGMA cell_size_check=ON", NULL, NULL, NULL) != SQLITE_OK)
+	if (sqlite3_exec(reader->db, "PRAGMA cell_size_check=ON", NULL, NULL, NULL) != SQLITE_OK ||
+	    (reader->kept && sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK))
 		return store_read_failure(reader->db, reader->path);
 	sqlite3_set_authorizer(reader->db, store_authorize, NULL);
 	return NULL;
@@ -177,12 +179,13 @@ static struct error *open_profile(struct store_reader *reader)
 	return NULL;
 }
 
-struct error *store_reader_open(const char *path, struct store_reader **ret)
+static struct error *open_reader(const char *path, bool kept, struct store_reader **ret)
 {
 	struct store_reader *reader = calloc(1, sizeof(*reader));
 
 	if (!reader)
 		return error_no_memory();
+	reader->kept = kept;
 	reader->path = strdup(path);
 
 	struct error *error = reader->path ? open_profile(reader) : error_no_memory();
@@ -193,6 +196,16 @@ struct error *store_reader_open(const char *path, struct store_reader **ret)
 	}
 	*ret = reader;
 	return NULL;
+}
+
+struct error *store_reader_open(const char *path, struct store_reader **ret)
+{
+	return open_reader(path, false, ret);
+}
+
+struct error *store_reader_open_kept(const char *path, struct store_reader **ret)
+{
+	return open_reader(path, true, ret);
 }
 
 void store_reader_close(struct store_reader *reader)

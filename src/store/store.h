@@ -279,6 +279,9 @@ void store_writer_yield(struct store_writer *writer);
 struct error *store_writer_hurry(struct store_writer *writer) ERROR_MUST_CHECK;
 /* Everything is in the file after this and the writer is closed, whatever it returns. */
 struct error *store_writer_finish(struct store_writer *writer) ERROR_MUST_CHECK;
+/* What was put so far stays in the file even if this process is killed; more can follow. From
+ * then on until the end SQLite has files beside it (-wal, -shm), which belong to it. */
+struct error *store_writer_keep(struct store_writer *writer) ERROR_MUST_CHECK;
 /* Gives up; the file is not whole. */
 void store_writer_abort(struct store_writer *writer);
 
@@ -298,6 +301,21 @@ struct error *store_put_meta_number(struct store_writer *writer, const char *key
 struct error *store_writer_put(struct store_writer *writer, enum store_table table,
 			       const void *row) ERROR_MUST_CHECK;
 
+/* What was put before it was known, or is known better now. All modules go, to be put again. */
+struct error *store_forget_modules(struct store_writer *writer) ERROR_MUST_CHECK;
+struct error *store_change_loc(struct store_writer *writer, uint64_t id,
+			       uint64_t flags) ERROR_MUST_CHECK;
+
+struct store_title {
+	uint64_t loc; /* 0 = none */
+	uint64_t depth;
+};
+typedef void store_title_of(void *context, uint64_t stack, struct store_title *ret);
+
+/* The titles of sites 1 … last, by their stacks. */
+struct error *store_title_sites(struct store_writer *writer, uint64_t last,
+				store_title_of *title_of, void *context) ERROR_MUST_CHECK;
+
 /* --- reading ------------------------------------------------------------------ */
 
 struct store_reader;
@@ -309,6 +327,10 @@ bool store_reader_recognises(int fd);
 /* Refuses what is no profile (ERROR_FORMAT), another version, naming its writer
  * (ERROR_VERSION), and one that is cut short or damaged (ERROR_DAMAGED). */
 struct error *store_reader_open(const char *path, struct store_reader **ret) ERROR_MUST_CHECK;
+/* One that its writer has kept, or keeps, with what lies beside it: what was there when it was
+ * first read. Only where nobody else could have put these files. */
+struct error *store_reader_open_kept(const char *path,
+				     struct store_reader **ret) ERROR_MUST_CHECK;
 void store_reader_close(struct store_reader *reader);
 
 /* Whether its writer came to its end: a profile that is not finished lacks something. */

@@ -60,6 +60,7 @@ struct error *store_damaged(const char *path, const char *format, ...) ERROR_MUS
 struct store_reader {
 	sqlite3 *db;
 	char *path;
+	bool kept; /* there may be more of it beside the file */
 	bool finished;
 	sqlite3_stmt *by_id[STORE_TABLE_COUNT];
 	uint64_t lacks[STORE_TABLE_COUNT]; /* bits: late columns that are not there */

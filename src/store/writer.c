@@ -1,42 +1,21 @@
 #include <string.h>
 
-#include "store/queue.h"
-#include "store/rows.h"
+#include "store/writer_internal.h"
 
 #define CACHE_KIB    65536
 #define BATCH_ROWS   256
 #define FEW          16 /* batches that are not worth a thread */
 #define LOW_PRIORITY 19
 
-/* A string that has an id: where it stands among all of them. */
-struct interned {
-	size_t at;
-	size_t length;
-};
-
-struct store_writer {
-	sqlite3 *db;
-	char *name;             /* for messages */
-	struct store_rows rows; /* of the insert that runs */
-	sqlite3_stmt *inserts[STORE_TABLE_COUNT];
-	struct store_batch *batches[STORE_TABLE_COUNT]; /* that fill */
-	struct store_queue *queue; /* while there is one, the above and the database are its */
-	unsigned int flushed;
-	int nice; /* of the queue's thread */
-	sqlite3_stmt *insert_meta;
-	struct strbuf bytes; /* of all strings, one after the other */
-	VECTOR(struct interned) strings;
-	struct map_index string_index;
-};
-
-static struct error *run(struct store_writer *writer, const char *sql)
+struct error *store_writer_run(struct store_writer *writer, const char *sql)
 {
 	if (sqlite3_exec(writer->db, sql, NULL, NULL, NULL) != SQLITE_OK)
 		return store_write_failure(writer->db, writer->name);
 	return NULL;
 }
 
-static struct error *prepare(struct store_writer *writer, const char *sql, sqlite3_stmt **ret)
+struct error *store_writer_prepare(struct store_writer *writer, const char *sql,
+				   sqlite3_stmt **ret)
 {
 	if (sqlite3_prepare_v3(writer->db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL) !=
 	    SQLITE_OK)
@@ -59,11 +38,11 @@ static struct error *begin(struct store_writer *writer)
 	snprintf(cache, sizeof(cache), "PRAGMA cache_size=-%d;", CACHE_KIB);
 	if (store_rows_offer(&writer->rows, writer->db) != SQLITE_OK)
 		return store_write_failure(writer->db, writer->name);
-	TRY(run(writer, settings));
-	TRY(run(writer, cache));
-	TRY(run(writer, "BEGIN"));
-	TRY(run(writer, store_schema));
-	TRY(prepare(writer, "INSERT OR REPLACE INTO meta(key,value) VALUES(?,?)",
+	TRY(store_writer_run(writer, settings));
+	TRY(store_writer_run(writer, cache));
+	TRY(store_writer_run(writer, "BEGIN"));
+	TRY(store_writer_run(writer, store_schema));
+	TRY(store_writer_prepare(writer, "INSERT OR REPLACE INTO meta(key,value) VALUES(?,?)",
 		    &writer->insert_meta));
 	return store_put_meta_number(writer, "finished", 0);
 }
@@ -112,8 +91,7 @@ void store_writer_abort(struct store_writer *writer)
 	free(writer);
 }
 
-/* Runs an insert. */
-static struct error *insert(struct store_writer *writer, sqlite3_stmt *statement)
+struct error *store_writer_step(struct store_writer *writer, sqlite3_stmt *statement)
 {
 	int code = sqlite3_step(statement);
 	struct error *error =
@@ -129,7 +107,7 @@ static struct error *prepare_insert(struct store_writer *writer, enum store_tabl
 
 	store_rows_append_insert(&sql, &store_tables[which]);
 	TRY(strbuf_result(&sql));
-	return prepare(writer, sql.text, &writer->inserts[which]);
+	return store_writer_prepare(writer, sql.text, &writer->inserts[which]);
 }
 
 /* Of the queue's thread, if there is one. */
@@ -144,7 +122,7 @@ static struct error *run_batch(void *context, const struct store_batch *batch)
 		.items = batch->items,
 		.count = batch->count,
 	};
-	return insert(writer, writer->inserts[batch->table]);
+	return store_writer_step(writer, writer->inserts[batch->table]);
 }
 
 static bool is_text(const struct column *column)
@@ -226,22 +204,28 @@ struct error *store_writer_hurry(struct store_writer *writer)
 	return NULL;
 }
 
-/* The database is the caller's until the next flush. */
-static struct error *settle(struct store_writer *writer)
+struct error *store_writer_settle(struct store_writer *writer)
 {
 	return writer->queue ? store_queue_wait(writer->queue) : NULL;
 }
 
+struct error *store_writer_flush(struct store_writer *writer)
+{
+	for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+		TRY(flush(writer, (enum store_table)i));
+	return store_writer_settle(writer);
+}
+
 struct error *store_writer_finish(struct store_writer *writer)
 {
-	struct error *error = NULL;
+	struct error *error = store_writer_flush(writer);
 
-	for (size_t i = 0; i < STORE_TABLE_COUNT && !error; i++)
-		error = flush(writer, (enum store_table)i);
 	if (!error)
 		error = store_put_meta_number(writer, "finished", 1);
 	if (!error)
-		error = run(writer, "COMMIT");
+		error = store_writer_run(writer, "COMMIT");
+	if (!error)
+		error = store_writer_end_keeping(writer);
 	store_writer_abort(writer);
 	return error;
 }
@@ -332,7 +316,7 @@ struct error *store_intern(struct store_writer *writer, const char *bytes, size_
 static struct error *put_meta(struct store_writer *writer, const char *key)
 {
 	sqlite3_bind_text(writer->insert_meta, 1, key, -1, SQLITE_STATIC);
-	return insert(writer, writer->insert_meta);
+	return store_writer_step(writer, writer->insert_meta);
 }
 
 struct error *store_put_meta_text(struct store_writer *writer, const char *key, const char *value)
@@ -341,7 +325,7 @@ struct error *store_put_meta_text(struct store_writer *writer, const char *key, 
 
 	store_escape(&escaped, value, strlen(value));
 	TRY(strbuf_result(&escaped));
-	TRY(settle(writer));
+	TRY(store_writer_settle(writer));
 	sqlite3_bind_text(writer->insert_meta, 2, escaped.text ? escaped.text : "", -1,
 			  SQLITE_TRANSIENT);
 	return put_meta(writer, key);
@@ -349,7 +333,7 @@ struct error *store_put_meta_text(struct store_writer *writer, const char *key, 
 
 struct error *store_put_meta_number(struct store_writer *writer, const char *key, uint64_t value)
 {
-	TRY(settle(writer));
+	TRY(store_writer_settle(writer));
 	sqlite3_bind_int64(writer->insert_meta, 2, (int64_t)value);
 	return put_meta(writer, key);
 }

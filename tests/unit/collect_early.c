@@ -43,7 +43,7 @@ static void begin(struct run *run, uint64_t room)
 	run->module = writer_module(run->process, "/bin/x", 0x400000, 0);
 	run->slot = writer_slot(run->process, "x", &run->slot_ref);
 	assert_null(collect_snapshots_create(run->writer.fd, "test", 0, 0, &run->snapshots));
-	assert_null(collect_early_create(room, &run->early));
+	assert_null(collect_early_create(room, NULL, &run->early));
 	collect_snapshots_set_early(run->snapshots, run->early);
 }
 
