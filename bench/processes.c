@@ -5,7 +5,6 @@
  * Ways: exit (a fork that ends at once), allocate (one that allocates and frees first); and
  * with a program to execute: fork, vfork, spawn.
  */
-#define _GNU_SOURCE
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -201,6 +201,7 @@ static struct error *write_all(struct finishing *finishing)
 					       ledger_reader_process(finishing->reader, i)->serial))
 			TRY(collect_finishing_process(finishing, i));
 	TRY(put_not_kept(finishing));
+	TRY(collect_finish_together(finishing));
 	TRY(collect_finish_stacks(finishing));
 	return ledger_reader_check(finishing->reader);
 }

@@ -154,9 +154,14 @@ uint64_t collect_finish_clamp(struct finish_process *process, uint64_t value);
 /* finish_peak.c: after the rows, what they say of the peak where threads made it. */
 void collect_finish_peak(struct finish_process *process);
 
-/* finish_time.c: snapshots and series. */
+/* finish_time.c: snapshots and series. process: its serial, or STORE_ALL_PROCESSES. */
+struct store_snap collect_finish_snap(const struct finishing *finishing, uint64_t process,
+				      const struct collect_snap *from);
 struct error *collect_finish_snaps(struct finish_process *process) ERROR_MUST_CHECK;
 struct error *collect_finish_series(struct finish_process *process) ERROR_MUST_CHECK;
+
+/* finish_together.c: all processes at once, after each of them. */
+struct error *collect_finish_together(struct finishing *finishing) ERROR_MUST_CHECK;
 
 /* finish_process.c: the process itself, after all that is of it. */
 struct error *collect_finish_put_process(struct finish_process *process) ERROR_MUST_CHECK;

@@ -25,12 +25,12 @@ static void add_snap(struct finish_process *process, struct store_snap snap, uin
 	process->snap_ticks[process->snap_count++] = tick;
 }
 
-static struct store_snap tick_snap(const struct finish_process *process,
-				   const struct collect_snap *from)
+struct store_snap collect_finish_snap(const struct finishing *finishing, uint64_t process,
+				      const struct collect_snap *from)
 {
 	return (struct store_snap){
-		.process = process->from->serial,
-		.time = collect_finish_time(process->finishing, from->ns),
+		.process = process,
+		.time = collect_finish_time(finishing, from->ns),
 		.why = STORE_WHY_TICK,
 		.live_blocks = (int64_t)from->live_blocks < 0 ? 0 : from->live_blocks,
 		.live_bytes = (int64_t)from->live_bytes < 0 ? 0 : from->live_bytes,
@@ -118,7 +118,9 @@ struct error *collect_finish_snaps(struct finish_process *process)
 	if (!process->snaps || !process->snap_ticks)
 		return error_no_memory();
 	for (size_t i = 0; i < ticks; i++)
-		add_snap(process, tick_snap(process, &history->snaps.items[i]),
+		add_snap(process,
+			 collect_finish_snap(process->finishing, process->from->serial,
+					     &history->snaps.items[i]),
 			 history->snaps.items[i].tick);
 	if (process->member->peak_time_ns != LEDGER_UNKNOWN) {
 		add_snap(process, peak_snap(process), FINISH_NO_TICK);

@@ -136,8 +136,7 @@ static struct error *retire(struct collect_retiring *retiring, struct ledger_rea
 	collect_session_set_retired(retiring->session,
 				    collect_early_retired(retiring->early));
 	for (size_t i = 0; i < count; i++) {
-		collect_snapshots_forget(retiring->snapshots,
-					 ledger_reader_process(reader, places[i])->serial);
+		TRY(collect_snapshots_leave(retiring->snapshots, places[i]));
 		TRY(ledger_reader_extents(reader, places[i], add_remains, retiring));
 	}
 	return NULL;

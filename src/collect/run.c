@@ -102,6 +102,14 @@ static struct error *finish(struct collect_run *run)
 	return error;
 }
 
+static void look_last(struct collect_snapshots *snapshots)
+{
+	CLEANUP_ERROR struct error *error = collect_snapshots_end(snapshots);
+
+	if (error)
+		log_warn("no last snapshot: %s", error->message);
+}
+
 struct error *collect_run(const struct collect_run_options *options, struct collect_run *ret,
 			  int *exit_code)
 {
@@ -124,6 +132,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 	if (error)
 		return error_remedy(error, "The program goes on; once it has ended, mallograph "
 					   "recover saves its recording.");
+	look_last(ret->snapshots);
 	collect_retiring_end(ret->retiring);
 	ret->unsaved = finish(ret);
 	if (ret->running > 0)

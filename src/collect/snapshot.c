@@ -30,6 +30,7 @@ struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_sn
 	snapshots->max_changes = max_changes ? max_changes : COLLECT_CHANGES;
 	snapshots->interval_ns = FIRST_INTERVAL_NS;
 	snapshots->due_ns = clock_now_ns() + FIRST_INTERVAL_NS;
+	snapshots->all.directory = -1;
 	if (!snapshots->name) {
 		collect_snapshots_free(snapshots);
 		return error_no_memory();
@@ -64,6 +65,8 @@ void collect_snapshots_free(struct collect_snapshots *snapshots)
 	for (size_t i = 0; i < snapshots->subjects.count; i++)
 		free_subject(snapshots->subjects.items[i]);
 	vector_free(&snapshots->subjects);
+	vector_free(&snapshots->all.history.snaps);
+	snapshot_tree_free(&snapshots->tree);
 	map_u64_free(&snapshots->by_serial);
 	ledger_reader_close(snapshots->reader);
 	free(snapshots->name);
@@ -81,9 +84,6 @@ struct snapshot_subject *collect_snapshots_subject(const struct collect_snapshot
 void collect_snapshots_forget(struct collect_snapshots *snapshots, uint32_t serial)
 {
 	uint64_t *at = map_u64_find(&snapshots->by_serial, serial);
-
-	if (!at || *at == FORGOTTEN)
-		return;
 	struct snapshot_subject *subject = snapshots->subjects.items[*at];
 	struct snapshot_subject *last = snapshots->subjects.items[--snapshots->subjects.count];
 
@@ -126,6 +126,7 @@ static struct error *add_subject(struct collect_snapshots *snapshots,
 	subject->history.serial = process->serial;
 	subject->history.rss_peak = COLLECT_UNKNOWN;
 	subject->pid = process->pid;
+	subject->start_ns = process->start_ns;
 	subject->directory = collect_resident_open(process->pid, process->starttime);
 
 	struct error *error = vector_push(&snapshots->subjects, subject);
@@ -226,6 +227,7 @@ static void add_sums(struct snapshot_subject *subject, const struct snapshot_row
 	sums->live_bytes += (uint64_t)after->live_bytes - (uint64_t)before->live_bytes;
 	sums->allocs += after->allocs - before->allocs;
 	sums->frees += after->frees - before->frees;
+	subject->bytes_in += after->bytes_in - before->bytes_in;
 }
 
 static struct error *see_row(void *context, const struct ledger_glance_row *seen)
@@ -242,6 +244,7 @@ static struct error *see_row(void *context, const struct ledger_glance_row *seen
 
 	row->allocs = seen->allocs;
 	row->frees = seen->frees;
+	row->bytes_in = seen->bytes_in;
 	row->live_blocks = (int64_t)(seen->allocs - seen->frees);
 	row->live_bytes = (int64_t)(seen->bytes_in - seen->bytes_out);
 	add_sums(subject, &before, row);
@@ -270,18 +273,21 @@ static struct error *look_at(struct collect_snapshots *snapshots, size_t place,
 
 	if (!collect_resident_read(subject->directory, &snap.resident)) {
 		forget_process(subject);
-		return NULL;
+		return collect_snapshots_settle(snapshots, place, subject);
 	}
 	TRY(ledger_rows_glance(snapshots->reader, place, see_row, &looking, &glance));
 	*stale |= glance.stale;
+	subject->is_stale = glance.stale;
 	if (snap.resident.peak != COLLECT_UNKNOWN)
 		subject->history.rss_peak = snap.resident.peak;
+	subject->peak = glance.peak;
 	snap.live_blocks = subject->sums.live_blocks;
 	snap.live_bytes = subject->sums.live_bytes;
 	snap.allocs = subject->sums.allocs;
 	snap.frees = subject->sums.frees;
 	snap.mapped = glance.mapped_bytes;
-	return vector_push(&subject->history.snaps, snap);
+	TRY(vector_push(&subject->history.snaps, snap));
+	return collect_snapshots_add_stay(snapshots, subject, UINT64_MAX);
 }
 
 static bool is_due(const struct collect_snapshots *snapshots,
@@ -289,13 +295,15 @@ static bool is_due(const struct collect_snapshots *snapshots,
 {
 	const struct collect_history *history = &subject->history;
 
-	return subject->directory >= 0 &&
+	return !subject->is_settled &&
 	       (history->snaps.count == 0 ||
 		history->snaps.items[history->snaps.count - 1].tick != snapshots->tick);
 }
 
 static struct error *look(struct collect_snapshots *snapshots, bool *stale)
 {
+	uint64_t start = clock_now_ns();
+
 	TRY(collect_snapshots_refresh(snapshots));
 	for (size_t i = 0; i < ledger_reader_process_count(snapshots->reader); i++) {
 		uint32_t serial = ledger_reader_process(snapshots->reader, i)->serial;
@@ -304,7 +312,7 @@ static struct error *look(struct collect_snapshots *snapshots, bool *stale)
 		if (subject && is_due(snapshots, subject))
 			TRY(look_at(snapshots, i, subject, stale));
 	}
-	return NULL;
+	return collect_snapshots_close_look(snapshots, start);
 }
 
 static uint64_t count_changes(const struct collect_snapshots *snapshots)
@@ -332,6 +340,7 @@ static struct error *halve(struct collect_snapshots *snapshots)
 {
 	for (size_t i = 0; i < snapshots->subjects.count; i++)
 		TRY(collect_snapshot_halve(snapshots->subjects.items[i]));
+	TRY(collect_snapshot_halve(&snapshots->all));
 	snapshots->tick = (snapshots->tick + 1) / 2;
 	snapshots->interval_ns *= 2;
 	return NULL;

@@ -63,6 +63,22 @@ struct collect_history {
 	uint64_t rss_peak;                     /* COLLECT_UNKNOWN = not seen */
 };
 
+/* What lived in a process at an instant. */
+struct collect_share {
+	uint32_t serial;
+	uint64_t live_bytes;
+};
+
+/* All processes together; see snapshot_tree.h. */
+struct collect_together {
+	const struct collect_snap *snaps; /* by time */
+	size_t count;
+	struct collect_snap most;           /* where most lived; live_bytes 0 = it was not seen */
+	const struct collect_share *shares; /* then; of others nothing */
+	size_t share_count;
+	uint64_t bound; /* no more than that lived at any time */
+};
+
 struct collect_early;
 struct collect_files;
 struct collect_snapshots;
@@ -85,14 +101,22 @@ void collect_snapshots_tick(struct collect_snapshots *snapshots);
 /* Takes one now. */
 struct error *collect_snapshots_take(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;
 
+/* The last look, once nothing runs any more that is waited for. */
+struct error *collect_snapshots_end(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;
+
 /* A reader that knows all units taken by now, until the next call of any of these; with anew, one
  * that was just opened. */
 struct error *collect_snapshots_reader(struct collect_snapshots *snapshots, bool anew,
 				       struct ledger_reader **ret) ERROR_MUST_CHECK;
 /* How many readers there have been, to tell one from the next. */
 uint64_t collect_snapshots_opened(const struct collect_snapshots *snapshots);
-/* What was seen of a process is of use no more. */
-void collect_snapshots_forget(struct collect_snapshots *snapshots, uint32_t serial);
+/* A process that is over, by its place in that reader: what was seen of it is of use no more. */
+struct error *collect_snapshots_leave(struct collect_snapshots *snapshots,
+				      size_t place) ERROR_MUST_CHECK;
+
+/* false = there never was more than one process. Until the next look. */
+bool collect_snapshots_together(const struct collect_snapshots *snapshots,
+				struct collect_together *ret);
 
 /* What was seen of a process; NULL = nothing. */
 const struct collect_history *collect_snapshots_of(const struct collect_snapshots *snapshots,

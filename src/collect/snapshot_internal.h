@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "collect/early.h"
 #include "collect/snapshot.h"
+#include "collect/snapshot_tree.h"
 #include "ledger/reader.h"
 
 #define COLLECT_WORK_SHARE 50
@@ -13,9 +14,16 @@
 struct snapshot_row {
 	uint64_t allocs;
 	uint64_t frees;
+	uint64_t bytes_in;
 	int64_t live_blocks;
 	int64_t live_bytes;
 	int64_t said_bytes;
+};
+
+/* What had come into a process by a look at it, and was left. */
+struct snapshot_stand {
+	uint64_t live_bytes;
+	uint64_t bytes_in;
 };
 
 /* A process that is looked at. */
@@ -28,6 +36,12 @@ struct snapshot_subject {
 	size_t modules;           /* that were seen */
 	struct ledger_news news;  /* what is made early of it knows of these rows */
 	struct collect_snap sums; /* over all rows, as last seen */
+	uint64_t bytes_in;        /* likewise */
+	uint64_t peak;            /* no more ever lived in it, as last seen */
+	uint64_t start_ns;
+	bool is_settled; /* it has ended, and its end was looked at */
+	bool is_stale;   /* rows were missed in the last look */
+	struct snapshot_stand before[2]; /* of the look before, and of the one before that */
 };
 
 struct collect_snapshots {
@@ -42,7 +56,9 @@ struct collect_snapshots {
 	struct collect_early *early; /* NULL = nothing is made early */
 	uint64_t early_ns; /* between looks for what there is to make; 0 = there is none */
 	uint64_t early_due_ns;
-	VECTOR(struct snapshot_subject *) subjects; /* in the order they were met */
+	VECTOR(struct snapshot_subject *) subjects;
+	struct snapshot_subject all; /* its snapshots are of all of them together */
+	struct snapshot_tree tree;
 	struct map_u64 by_serial;
 	uint32_t tick;
 	uint64_t interval_ns;
@@ -55,6 +71,20 @@ struct snapshot_subject *collect_snapshots_subject(const struct collect_snapshot
 						   uint32_t serial);
 /* The reader knows all units that are taken. */
 struct error *collect_snapshots_refresh(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;
+
+/* By its serial; it is there. */
+void collect_snapshots_forget(struct collect_snapshots *snapshots, uint32_t serial);
+
+/* snapshot_together.c. A process was looked at, and lives or has ended. */
+struct error *collect_snapshots_add_stay(struct collect_snapshots *snapshots,
+					 struct snapshot_subject *subject,
+					 uint64_t end_ns) ERROR_MUST_CHECK;
+/* The last look at one that has ended. */
+struct error *collect_snapshots_settle(struct collect_snapshots *snapshots, size_t place,
+				       struct snapshot_subject *subject) ERROR_MUST_CHECK;
+/* All were looked at. */
+struct error *collect_snapshots_close_look(struct collect_snapshots *snapshots,
+					   uint64_t start_ns) ERROR_MUST_CHECK;
 
 /* snapshot_early.c: for those that have an `early`. Milliseconds, −1 = nothing to do. */
 int collect_snapshots_early_wait(const struct collect_snapshots *snapshots);

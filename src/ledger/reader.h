@@ -227,6 +227,7 @@ struct ledger_glance_row {
 
 struct ledger_glance {
 	uint64_t mapped_bytes;
+	uint64_t peak; /* no more bytes ever lived in it at once */
 	/* Rows were made in units taken since the reader was opened: open it again. */
 	bool stale;
 };

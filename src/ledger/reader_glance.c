@@ -67,6 +67,8 @@ struct error *ledger_rows_glance(struct ledger_reader *reader, size_t process,
 		TRY(visit_rows(&glance, slot, visit, context));
 		ref = READ_ONCE(slot->next);
 	}
+	/* After the rows: what they said at most is in it. */
+	ret->peak = READ_ATOMIC(of->header->max) + READ_ATOMIC(of->header->max_error);
 	return ledger_reader_check(reader);
 }
 

@@ -306,6 +306,10 @@ struct error *store_forget_modules(struct store_writer *writer) ERROR_MUST_CHECK
 struct error *store_change_loc(struct store_writer *writer, uint64_t id,
 			       uint64_t flags) ERROR_MUST_CHECK;
 
+/* What lived in a process at the tree's peak; STORE_ALL_PROCESSES: the same for each. */
+struct error *store_put_tree_peak(struct store_writer *writer, uint64_t process,
+				  uint64_t bytes) ERROR_MUST_CHECK;
+
 struct store_title {
 	uint64_t loc; /* 0 = none */
 	uint64_t depth;

@@ -95,6 +95,13 @@ struct error *store_change_loc(struct store_writer *writer, uint64_t id, uint64_
 	return change(writer, "UPDATE loc SET flags=?2 WHERE id=?1", id, flags);
 }
 
+struct error *store_put_tree_peak(struct store_writer *writer, uint64_t process, uint64_t bytes)
+{
+	if (process == STORE_ALL_PROCESSES)
+		return change(writer, "UPDATE process SET tree_peak_bytes=?1", bytes, 0);
+	return change(writer, "UPDATE process SET tree_peak_bytes=?2 WHERE id=?1", process, bytes);
+}
+
 struct titling {
 	store_title_of *title_of;
 	void *context;
