@@ -81,6 +81,10 @@ struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, u
 bool session_populate(void *at, size_t bytes);
 /* In a child of fork: private zero pages over everything of the parent's ledger. */
 bool session_leave_parent(void);
+/* NULL where the ref is not inside the process's record space. */
+void *agent_record_at(const struct agent *a, uint32_t ref);
+/* A populated page of record space, at a moment when there may be no struct thread. */
+void *record_page(struct agent *a, uint32_t *ref);
 /* Before system calls are forbidden: populate what a while of recording needs. */
 void session_prepare_frozen(struct thread *t);
 
@@ -199,6 +203,13 @@ enum process_started {
 /* Starts recording for this process image, once. Called with signals blocked: at the first
  * hook or the constructor, and at the first hook of a child of fork. */
 enum process_started process_start(void);
+/* What records this process, its ledger made now if this is a child of fork without one; NULL =
+ * nothing does, as of a vfork child, whose memory is its parent's. cfa is the hook's own. */
+struct agent *process_recorder(uintptr_t cfa);
+/* Serial of this process's ledger, or of the next recorded one it came from; 0 = none. */
+uint32_t process_origin(void);
+/* What a program is to its origin that the caller would execute now: MGL_HOW_… */
+enum mgl_how process_exec_how(void);
 /* In a child of fork that is inside a hook of its parent's, with signals blocked: what the hook
  * still writes is nobody's. The child's first hook of its own starts recording, or has. */
 void process_leave_parent(void);

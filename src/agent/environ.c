@@ -8,8 +8,11 @@
 static const char *const names[ENVIRON_COUNT] = {
 	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=",
 	[ENVIRON_OUT] = "MALLOGRAPH_OUT=",
+	[ENVIRON_FROM] = "MALLOGRAPH_FROM=",
 	[ENVIRON_PRELOAD] = "LD_PRELOAD=",
 };
+
+#define FROM_BYTES 32u /* MALLOGRAPH_FROM=v4294967295 */
 
 static char values[ENVIRON_COUNT][PATH_MAX];
 static bool present[ENVIRON_COUNT];
@@ -43,6 +46,33 @@ const char *environ_value(enum environ_variable which)
 }
 
 void environ_follow(void) { following = true; }
+
+/* --- where a program came from ---------------------------------------------------- */
+
+static const char how_letters[] = {
+	[MGL_HOW_EXEC] = 'e',
+	[MGL_HOW_SPAWN] = 's',
+	[MGL_HOW_VFORK] = 'v',
+};
+
+void environ_origin(enum mgl_how *how, uint32_t *serial)
+{
+	const char *s = environ_value(ENVIRON_FROM);
+	uint64_t value = 0;
+
+	present[ENVIRON_FROM] = false;
+	for (size_t i = MGL_HOW_EXEC; s && i < sizeof(how_letters); i++) {
+		if (!how_letters[i] || how_letters[i] != *s)
+			continue;
+		for (s++; *s >= '0' && *s <= '9' && value <= UINT32_MAX; s++)
+			value = value * 10 + (uint64_t)(*s - '0');
+		if (*s || value > UINT32_MAX)
+			return;
+		*how = (enum mgl_how)i;
+		*serial = (uint32_t)value;
+		return;
+	}
+}
 
 /* --- taking ours out ------------------------------------------------------------- */
 
@@ -112,7 +142,7 @@ static bool scrub_variable(char *s, const char *agent_path)
 
 	if (list)
 		return scrub_preload(list, agent_path);
-	for (int which = ENVIRON_SESSION; which <= ENVIRON_OUT; which++) {
+	for (int which = ENVIRON_SESSION; which <= ENVIRON_FROM; which++) {
 		const char *value = value_of(s, (enum environ_variable)which);
 
 		if (!value)
@@ -213,7 +243,23 @@ size_t environ_bytes(char *const envp[])
 		if (present[which])
 			bytes += strlen(names[which]) + strlen(values[which]) + 2;
 	}
+	bytes += FROM_BYTES;
 	return i < n ? bytes + strlen(envp[i]) : bytes;
+}
+
+static char *append_number(char *to, uint32_t value)
+{
+	char digits[12];
+	size_t n = 0;
+
+	do {
+		digits[n++] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	while (n)
+		*to++ = digits[--n];
+	*to = 0;
+	return to;
 }
 
 static char *append(char *to, const char *s)
@@ -224,7 +270,7 @@ static char *append(char *to, const char *s)
 	return to + n;
 }
 
-char **environ_inject(char *const envp[], void *memory)
+char **environ_inject(char *const envp[], void *memory, enum mgl_how how, uint32_t origin)
 {
 	size_t n = count(envp), preload = find_preload(envp, n);
 	char **ret = memory;
@@ -232,6 +278,10 @@ char **environ_inject(char *const envp[], void *memory)
 
 	if (n > 0)
 		memcpy(ret, envp, n * sizeof(*ret));
+	ret[n++] = text;
+	text = append(text, names[ENVIRON_FROM]);
+	*text++ = how_letters[how];
+	text = append_number(text, origin) + 1;
 	for (int which = 0; which < ENVIRON_COUNT; which++) {
 		if (!present[which])
 			continue;

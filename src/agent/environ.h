@@ -14,14 +14,25 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-enum environ_variable { ENVIRON_SESSION, ENVIRON_OUT, ENVIRON_PRELOAD, ENVIRON_COUNT };
+#include "ledger/layout.h"
+
+enum environ_variable {
+	ENVIRON_SESSION,
+	ENVIRON_OUT,
+	ENVIRON_FROM,
+	ENVIRON_PRELOAD,
+	ENVIRON_COUNT
+};
 
 /* Takes out of environ what is ours. agent_path: the agent's module, as loaded. */
 void environ_scrub(const char *agent_path);
 /* The value found (or set since) of MALLOGRAPH_SESSION, of MALLOGRAPH_OUT, or of our entry
  * in LD_PRELOAD; NULL = none. */
 const char *environ_value(enum environ_variable which);
+/* What the environment said of where this program came from; as it was where it said nothing. */
+void environ_origin(enum mgl_how *how, uint32_t *serial);
 /* Gives children another value; NULL = none. false: too long. */
 bool environ_set(enum environ_variable which, const char *value);
 /* From now on children are followed: the process has joined a session. */
@@ -37,8 +48,9 @@ bool environ_is_first_or_nothing(const char *library);
 bool environ_admits(char *const envp[]);
 /* Bytes environ_inject() needs. */
 size_t environ_bytes(char *const envp[]);
-/* Builds envp (NULL = empty) with ours put back in, in memory. The strings of envp are
- * borrowed; envp is not changed. */
-char **environ_inject(char *const envp[], void *memory);
+/* Builds envp (NULL = empty) with ours put back in, in memory, for a program that is to this
+ * process's origin what how says: EXEC, SPAWN or VFORK. The strings of envp are borrowed; envp is
+ * not changed. */
+char **environ_inject(char *const envp[], void *memory, enum mgl_how how, uint32_t origin);
 
 #endif

@@ -70,7 +70,9 @@ static void choose_environment(struct following *f, const struct target *target,
 	    target_reaches(environ_value(ENVIRON_PRELOAD)) &&
 	    target_loads_agent(target->dir, target->path, target->flags, target->search,
 			       (char *)f->scratch.memory + bytes))
-		f->envp = environ_inject(envp, f->scratch.memory);
+		f->envp = environ_inject(envp, f->scratch.memory,
+					 target->replaces ? process_exec_how() : MGL_HOW_SPAWN,
+					 process_origin());
 	else
 		count_missed(f, target);
 }

@@ -14,6 +14,8 @@
 
 #include "agent/core.h"
 #include "agent/environ.h"
+#include "agent/hook.h"
+#include "agent/hooks_wait.h"
 #include "agent/real.h"
 #include "agent/syscall.h"
 #include "agent/target.h"
@@ -30,6 +32,7 @@ static struct {
 	size_t count;    /* of source */
 	const char *text;
 	const char *text_stop;
+	uint32_t origin; /* process_origin() then */
 	bool lent;
 } loan;
 
@@ -63,7 +66,8 @@ static bool make(size_t n)
 	loan.count = n;
 	loan.source = (char **)memory;
 	loan.pristine = loan.source + n + 1;
-	loan.injected = environ_inject(environ, memory + arrays);
+	loan.origin = process_origin();
+	loan.injected = environ_inject(environ, memory + arrays, MGL_HOW_SPAWN, loan.origin);
 	loan.text = memory + arrays;
 	loan.text_stop = loan.text + bytes;
 	injected = count(loan.injected);
@@ -84,7 +88,8 @@ static void lend(void)
 		return;
 	}
 	n = count(environ);
-	if (!loan.injected || n != loan.count || !is_same(environ, loan.source, n)) {
+	if (!loan.injected || n != loan.count || loan.origin != process_origin() ||
+	    !is_same(environ, loan.source, n)) {
 		if (!make(n))
 			return;
 	}
@@ -147,6 +152,7 @@ static void take_back(void)
 
 AGENT_EXPORT int system(const char *command)
 {
+	uint64_t since = command ? agent_now() : 0;
 	int ret;
 
 	if (!real.system)
@@ -154,6 +160,8 @@ AGENT_EXPORT int system(const char *command)
 	lend();
 	ret = real.system(command);
 	take_back();
+	if (ret != -1 && command)
+		hooks_wait_note(CFA, -mgl_command_hash(command, strlen(command)), ret, since);
 	return ret;
 }
 

@@ -25,6 +25,8 @@ static _Atomic uint32_t *process_gate;
 static _Atomic bool process_gate_making;
 static _Atomic uint64_t early_calls;
 static enum mgl_inert start_refused; /* what a process went inert of last */
+static uint32_t origin;
+static int32_t own_pid; /* of who started this process's recording, or found that it does not */
 
 /* The arguments as the kernel laid them out, for children too. */
 static const char *arguments;
@@ -155,7 +157,7 @@ static struct agent *agent_make(void)
 	a->units = private_pages((MGL_MAX_RECORD_UNITS + 1) * sizeof(a->units[0]));
 	a->records_size = 1;
 	a->granule_shift = real_facts.glibc_malloc && !real_facts.library_new ? 5 : 3;
-	a->pid = sys_getpid();
+	a->pid = own_pid;
 	a->serial = atomic_fetch_add(&session_head()->next_process, 1);
 	if (!a->units || !trie_start(a) || !shadow_start(a))
 		return NULL;
@@ -205,16 +207,20 @@ static bool recording_start(enum mgl_how how, uint32_t parent, uint64_t starttim
 	p->state = MGL_STATE_RUNNING;
 	agent_thread = t;
 	gate_set(t, GATE_READY);
+	origin = p->serial;
 	return true;
 }
 
 static bool first_start(void)
 {
+	enum mgl_how how = MGL_HOW_ROOT;
+
 	arguments_find();
 	if (!real_resolve())
 		return false;
 	environ_scrub(real_agent_path());
-	if (!session_join() || !recording_start(MGL_HOW_ROOT, 0, sessionfile_starttime()))
+	environ_origin(&how, &origin);
+	if (!session_join() || !recording_start(how, origin, sessionfile_starttime()))
 		return false;
 	environ_set(ENVIRON_SESSION, sessionfile_path()[0] ? sessionfile_path() : NULL);
 	environ_follow();
@@ -268,11 +274,37 @@ enum process_started process_start(void)
 	bool child = started;
 
 	started = true;
+	own_pid = sys_getpid();
 	bool records = child ? agent_current && child_start() : first_start();
 
 	is = records ? PROCESS_RECORDS : PROCESS_STOPPED;
 	atomic_store(process_gate, is);
 	return (enum process_started)is;
+}
+
+/* Anywhere but in a child of fork before its first hook. */
+static bool is_started(void) { return process_gate && atomic_load(process_gate) != 0; }
+
+struct agent *process_recorder(uintptr_t cfa)
+{
+	struct thread *t = is_started() || agent_frozen ? NULL : thread_enter(cfa);
+
+	if (t)
+		thread_leave(t);
+	if (agent_frozen || !is_started() || atomic_load(process_gate) != PROCESS_RECORDS)
+		return NULL;
+	struct agent *a = agent_current;
+
+	return a && !a->inert && a->pid == sys_getpid() ? a : NULL;
+}
+
+uint32_t process_origin(void) { return origin; }
+
+enum mgl_how process_exec_how(void)
+{
+	if (!is_started())
+		return MGL_HOW_SPAWN;
+	return agent_frozen || own_pid == sys_getpid() ? MGL_HOW_EXEC : MGL_HOW_VFORK;
 }
 
 __attribute__((constructor)) static void agent_load(void)

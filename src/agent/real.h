@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #define REAL_ALLOCATOR(X)                                     \
 	X(malloc, void *, (size_t))                           \
@@ -82,6 +83,12 @@
 	   char *const[], char *const[]))                                                        \
 	X(fork, pid_t, (void))                                                                   \
 	X(_Fork, pid_t, (void))                                                                  \
+	X(wait, pid_t, (int *))                                                                  \
+	X(waitpid, pid_t, (pid_t, int *, int))                                                   \
+	X(waitid, int, (idtype_t, id_t, siginfo_t *, int))                                       \
+	X(wait3, pid_t, (int *, int, struct rusage *))                                           \
+	X(wait4, pid_t, (pid_t, int *, int, struct rusage *))                                    \
+	X(pclose, int, (FILE *))                                                                 \
 	X(system, int, (const char *))                                                           \
 	X(popen, FILE *, (const char *, const char *))                                           \
 	X(dlopen, void *, (const char *, int))                                                   \

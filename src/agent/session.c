@@ -259,6 +259,17 @@ static uint8_t *pages_take(struct agent *a, uint32_t pages, uint32_t *ref)
 	}
 }
 
+void *record_page(struct agent *a, uint32_t *ref)
+{
+	struct signals signals = signals_hold();
+	uint8_t *at = a->inert ? NULL : pages_take(a, 1, ref);
+
+	if (at && !session_populate(at, MGL_PAGE))
+		at = NULL;
+	signals_release(&signals);
+	return at;
+}
+
 static bool records_take(struct thread *t, size_t need)
 {
 	uint32_t ref;
@@ -333,15 +344,17 @@ uint32_t record_blob(struct thread *t, const void *data, size_t bytes)
 	return ref;
 }
 
-void *record_at(const struct thread *t, uint32_t ref)
+void *agent_record_at(const struct agent *a, uint32_t ref)
 {
 	uint32_t unit = ref >> MGL_REF_UNIT_SHIFT;
-	uint8_t *base = unit < MGL_MAX_RECORD_UNITS ? t->agent->units[unit] : NULL;
+	uint8_t *base = unit < MGL_MAX_RECORD_UNITS ? a->units[unit] : NULL;
 
 	if (AGENT_UNLIKELY(!base || ref == 0))
 		return NULL;
 	return base + (size_t)(ref & ((1u << MGL_REF_UNIT_SHIFT) - 1)) * MGL_REF_BYTES;
 }
+
+void *record_at(const struct thread *t, uint32_t ref) { return agent_record_at(t->agent, ref); }
 
 void session_prepare_frozen(struct thread *t)
 {

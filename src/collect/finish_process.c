@@ -96,6 +96,8 @@ static uint64_t how_of(enum ledger_how how)
 		return STORE_HOW_ROOT;
 	case LEDGER_HOW_FORK:
 		return STORE_HOW_FORK;
+	case LEDGER_HOW_VFORK:
+		return STORE_HOW_VFORK;
 	case LEDGER_HOW_SPAWN:
 		return STORE_HOW_SPAWN;
 	case LEDGER_HOW_EXEC:

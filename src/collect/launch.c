@@ -56,7 +56,8 @@ static char **child_environment(const char *agent, const char *session)
 		if (i == last) {
 			result[to++] = preload_entry;
 		} else if (!is_variable(environ[i], "MALLOGRAPH_SESSION") &&
-			   !is_variable(environ[i], "MALLOGRAPH_OUT")) {
+			   !is_variable(environ[i], "MALLOGRAPH_OUT") &&
+			   !is_variable(environ[i], "MALLOGRAPH_FROM")) {
 			result[to++] = environ[i];
 		}
 	}

@@ -40,6 +40,8 @@ static struct error *read_unit(int fd, const char *path, uint64_t at, struct col
 		.pid = process.pid,
 		.starttime = process.starttime,
 		.start_ns = process.start_ns,
+		.new_pid = process.how == MGL_HOW_FORK || process.how == MGL_HOW_SPAWN ||
+			   process.how == MGL_HOW_VFORK,
 	};
 
 	return vector_push(&ret->list, found);
@@ -71,7 +73,8 @@ static struct error *find_successors(struct collect_processes *processes)
 		const uint64_t *at = map_u64_find(&by_pid, (uint32_t)process->pid);
 
 		process->successor = COLLECT_NO_SUCCESSOR;
-		if (at && same_start(processes->list.items[*at].starttime, process->starttime))
+		if (at && !processes->list.items[*at].new_pid &&
+		    same_start(processes->list.items[*at].starttime, process->starttime))
 			process->successor = *at;
 		error = map_u64_set(&by_pid, (uint32_t)process->pid, i);
 	}

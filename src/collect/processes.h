@@ -8,6 +8,7 @@
 #ifndef MALLOGRAPH_COLLECT_PROCESSES_H
 #define MALLOGRAPH_COLLECT_PROCESSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,7 @@ struct collect_process {
 	uint64_t starttime;
 	uint64_t start_ns;
 	size_t successor; /* place of what an exec made of it, or COLLECT_NO_SUCCESSOR */
+	bool new_pid;     /* it began as a process of its own, not by an exec */
 };
 
 #define COLLECT_NO_SUCCESSOR SIZE_MAX

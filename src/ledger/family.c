@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "ledger/family_internal.h"
 
 static const char *const loss_kinds[MGL_LOSS_COUNT] = {
 	[MGL_LOSS_EARLY_CALLS] = "early_calls",
@@ -221,31 +222,49 @@ static struct error *add_kin_before(struct making *making, uint32_t serial)
 	return NULL;
 }
 
+/* What it was before it executed the program it is, if that is known. */
+static const uint64_t *predecessor(const struct making *making, const struct ledger_process *from,
+				   const uint64_t *said)
+{
+	const uint64_t *before = map_u64_find(&making->by_pid, (uint32_t)from->pid);
+	struct ledger_kin earlier;
+
+	if (from->how == MGL_HOW_EXEC && said)
+		return kin_at(making, *said).pid == from->pid ? said : NULL;
+	if (!before || (from->how != MGL_HOW_ROOT && from->how != MGL_HOW_EXEC))
+		return NULL;
+	earlier = kin_at(making, *before);
+	return earlier.starttime == from->starttime || earlier.starttime == 0 ? before : NULL;
+}
+
+static enum ledger_how how_of(const struct ledger_process *from, bool is_first)
+{
+	if (from->how == MGL_HOW_ATTACH)
+		return LEDGER_HOW_ATTACH;
+	if (from->how == MGL_HOW_FORK)
+		return LEDGER_HOW_FORK;
+	if (is_first)
+		return LEDGER_HOW_ROOT;
+	return from->how == MGL_HOW_VFORK ? LEDGER_HOW_VFORK : LEDGER_HOW_SPAWN;
+}
+
 static struct error *set_parent(struct making *making, size_t at)
 {
 	struct ledger_member *member = &making->family->members[at];
 	const struct ledger_process *from = ledger_reader_process(making->reader, at);
-	const uint64_t *before = map_u64_find(&making->by_pid, (uint32_t)from->pid);
+	const uint64_t *said = map_u64_find(&making->by_serial, from->parent);
+	const uint64_t *before = predecessor(making, from, said);
 	const uint64_t *parent = map_u64_find(&making->by_pid, (uint32_t)from->ppid);
 
-	member->how = at == 0 && making->kin_next == 0 ? LEDGER_HOW_ROOT : LEDGER_HOW_SPAWN;
-	if (from->how == MGL_HOW_ATTACH) {
-		member->how = LEDGER_HOW_ATTACH;
-	} else if (from->how == MGL_HOW_FORK) {
-		const uint64_t *forker = map_u64_find(&making->by_serial, from->parent);
-
-		member->how = LEDGER_HOW_FORK;
-		parent = forker ? forker : parent;
-	} else if (before) {
-		struct ledger_kin earlier = kin_at(making, *before);
-
-		if (earlier.starttime == from->starttime || earlier.starttime == 0) {
-			member->how = LEDGER_HOW_EXEC;
-			parent = before;
-			if (!(*before & KIN))
-				set_execed(&making->family->members[*before],
-					   ledger_reader_process(making->reader, *before), from);
-		}
+	member->how = how_of(from, at == 0 && making->kin_next == 0);
+	if (before) {
+		member->how = LEDGER_HOW_EXEC;
+		if (!(*before & KIN))
+			set_execed(&making->family->members[*before],
+				   ledger_reader_process(making->reader, *before), from);
+		parent = before;
+	} else if (said) {
+		parent = said;
 	}
 	if (parent && member->how != LEDGER_HOW_ROOT && member->how != LEDGER_HOW_ATTACH)
 		member->parent = kin_at(making, *parent).serial;
@@ -288,6 +307,7 @@ static struct error *load_all(struct making *making)
 		TRY(add_kin_before(making, from->serial));
 		TRY(set_parent(making, i));
 	}
+	TRY(ledger_family_settle(making->reader, making->family, &making->by_serial));
 	for (size_t i = 0; i < count; i++)
 		TRY(add_losses(&members[i], ledger_reader_process(making->reader, i)));
 	return NULL;

@@ -16,6 +16,7 @@
 enum ledger_how {
 	LEDGER_HOW_ROOT,
 	LEDGER_HOW_FORK,
+	LEDGER_HOW_VFORK, /* a new program in a child of vfork */
 	LEDGER_HOW_SPAWN, /* a new pid and a new program */
 	LEDGER_HOW_EXEC,  /* the pid of a process recorded before */
 	LEDGER_HOW_ATTACH,

@@ -142,7 +142,16 @@ enum mgl_api {
 	MGL_API_COUNT = 24,
 };
 
-enum mgl_how { MGL_HOW_ROOT = 1, MGL_HOW_FORK = 2, MGL_HOW_EXEC = 3, MGL_HOW_ATTACH = 4 };
+/* ROOT: the first program of a pid, of which nothing more is known. SPAWN and VFORK: likewise, but
+ * told by whoever started it. */
+enum mgl_how {
+	MGL_HOW_ROOT = 1,
+	MGL_HOW_FORK = 2,
+	MGL_HOW_EXEC = 3,
+	MGL_HOW_ATTACH = 4,
+	MGL_HOW_SPAWN = 5,
+	MGL_HOW_VFORK = 6,
+};
 
 enum mgl_state {
 	MGL_STATE_STARTING = 0,
@@ -207,11 +216,31 @@ struct mgl_mapping {
 };
 #define MGL_MAPPINGS 1024u
 
+/* How a child of this process ended, as a wait told it. Constant once ns is stored. */
+struct mgl_wait {
+	_Atomic uint64_t ns; /* when the wait returned; stored last, 0 = not written */
+	uint64_t since;      /* pid below 0: when system(3) was called */
+	int32_t pid;         /* or, below 0, minus mgl_command_hash() of what a shell was to do */
+	uint32_t status;     /* as waitpid(2) has it */
+};
+
+#define MGL_WAITS       170u
+#define MGL_WAIT_BLOCKS 384u /* in one ledger: some 65,000 waits, 1.5 MiB */
+
+/* A page of them. (A) */
+struct mgl_waits {
+	uint32_t next;         /* ref of the page filled before */
+	uint32_t number;       /* of this page, from 1 */
+	_Atomic uint32_t used; /* entries taken; may count past the last */
+	uint32_t reserved0;
+	struct mgl_wait waits[MGL_WAITS];
+};
+
 /* Owner: the thread that starts recording in the process, until state is RUNNING. */
 struct mgl_process {
 	uint64_t magic; /* stored last */
 	uint32_t serial;
-	uint32_t parent; /* serial the fork came from; 0 = the reader finds it by ppid */
+	uint32_t parent; /* serial it came from by fork, exec …; 0 = the reader finds it by ppid */
 	uint32_t how;    /* enum mgl_how */
 	int32_t pid;
 	int32_t ppid;
@@ -229,7 +258,7 @@ struct mgl_process {
 	uint32_t allocator; /* ref of a blob: path of the module malloc goes to */
 	uint32_t allocator_bytes;
 	uint32_t sample_period;
-	uint32_t reserved0;
+	_Atomic uint32_t waits; /* (A) newest mgl_waits; chained by next */
 
 	_Atomic uint32_t slots;        /* (A) newest mgl_slot; chained by next */
 	_Atomic uint32_t modules;      /* (A) newest mgl_module; chained by next */
@@ -359,9 +388,19 @@ _Static_assert(sizeof(struct mgl_session) == 152, "session header");
 _Static_assert(sizeof(struct mgl_extent) == 64, "extent header");
 _Static_assert(sizeof(struct mgl_node) == MGL_REF_BYTES, "node");
 _Static_assert(sizeof(struct mgl_row) == 128, "row");
+_Static_assert(sizeof(struct mgl_waits) == MGL_PAGE, "waits");
 _Static_assert(sizeof(struct mgl_slot) == 96 + 24 * MGL_API_COUNT, "slot");
 _Static_assert(sizeof(struct mgl_process) + MGL_PROCESS_OFFSET <= MGL_PAGE, "process header");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4, "atomics");
+
+/* What tells the shells apart that system(3) starts at one time: FNV-1a, from 1 to 2^31 - 1. */
+static inline int32_t mgl_command_hash(const char *text, uint64_t bytes)
+{
+	uint32_t hash = 2166136261u;
+	for (uint64_t i = 0; i < bytes; i++)
+		hash = (hash ^ (uint8_t)text[i]) * 16777619u;
+	return (int32_t)(hash >> 1 | 1u);
+}
 
 /* --- size classes --------------------------------------------------------------
  * Log-linear: exact below 16, then four a power of two. The largest is 255. */

@@ -86,6 +86,15 @@ struct ledger_loss {
 	struct ledger_text detail;
 };
 
+/* How a child of the process ended, as it learned. */
+struct ledger_wait {
+	uint64_t ns;
+	uint64_t since;
+	int32_t pid; /* below 0: a shell that was started after since, minus its command's hash */
+	bool by_signal;
+	uint32_t code; /* exit status, or signal */
+};
+
 struct ledger_process {
 	uint32_t serial; /* from 1, in the order the ledgers were begun */
 	uint32_t parent; /* serial, for a fork; 0 = not said */
@@ -128,6 +137,8 @@ struct ledger_process {
 	size_t time_count;
 	const struct ledger_mapping *mappings;
 	size_t mapping_count;
+	const struct ledger_wait *waits; /* in no order */
+	size_t wait_count;
 
 	uint64_t damage;         /* things left out because they made no sense */
 	const char *damage_note; /* the first of them, or NULL */

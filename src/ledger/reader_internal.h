@@ -119,6 +119,9 @@ struct error *ledger_times_load(struct ledger_reader *reader,
 				struct reader_process *process) ERROR_MUST_CHECK;
 struct error *ledger_mappings_load(struct ledger_reader *reader,
 				   struct reader_process *process) ERROR_MUST_CHECK;
+/* reader_waits.c */
+struct error *ledger_waits_load(struct ledger_reader *reader,
+				struct reader_process *process) ERROR_MUST_CHECK;
 /* Copies a blob; *ret is empty where it is not there. Without memory process->no_memory is
  * set, for ledger_process_load() to look at in the end. */
 void ledger_text_load(struct ledger_reader *reader, struct reader_process *process, uint32_t ref,

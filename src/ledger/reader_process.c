@@ -270,6 +270,7 @@ struct error *ledger_process_load(struct ledger_reader *reader, struct reader_pr
 	TRY(ledger_modules_load(reader, process));
 	TRY(ledger_times_load(reader, process));
 	TRY(ledger_mappings_load(reader, process));
+	TRY(ledger_waits_load(reader, process));
 	if (process->no_memory)
 		return error_no_memory();
 	return NULL;
@@ -297,6 +298,7 @@ void ledger_process_deinit(struct reader_process *process)
 	free((void *)(uintptr_t)process->info.modules);
 	free((void *)(uintptr_t)process->info.times);
 	free((void *)(uintptr_t)process->info.mappings);
+	free((void *)(uintptr_t)process->info.waits);
 	*process = (struct reader_process){0};
 }
 

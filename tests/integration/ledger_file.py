@@ -73,7 +73,7 @@ class Process(Fields):
         ("ppid", "i"), ("state", "I"), ("start_ns", "Q"), ("starttime", "Q"),
         ("granule_shift", "I"), ("main_thread", "I"), ("exe", "I"), ("exe_bytes", "I"),
         ("cwd", "I"), ("cwd_bytes", "I"), ("argv", "I"), ("argv_bytes", "I"), ("allocator", "I"),
-        ("allocator_bytes", "I"), ("sample_period", "I"), ("reserved0", "I"), ("slots", "I"),
+        ("allocator_bytes", "I"), ("sample_period", "I"), ("waits", "I"), ("slots", "I"),
         ("modules", "I"), ("marks", "I"), ("mappings", "I"), ("slot_count", "I"),
         ("module_count", "I"), ("inert", "I"), ("generation", "I"), ("inert_number", "Q"),
         ("inert_ns", "Q"), ("losses", "16Q"), ("loss_detail", "16Q"), ("mapped_bytes", "Q"),

@@ -133,6 +133,8 @@ static void test_a_value_too_long_is_not_kept(void **state)
 /* What the next program's own scrub makes of it is what this one gave. */
 static void assert_round_trip(const char *const variables[])
 {
+	enum mgl_how how = MGL_HOW_ROOT;
+	uint32_t serial = 0;
 	size_t bytes;
 	char **made, *memory;
 
@@ -141,7 +143,7 @@ static void assert_round_trip(const char *const variables[])
 	bytes = environ_bytes((char *const *)variables);
 	memory = malloc(bytes + 16);
 	memset(memory, 0x5a, bytes + 16);
-	made = environ_inject((char *const *)variables, memory);
+	made = environ_inject((char *const *)variables, memory, MGL_HOW_VFORK, UINT32_MAX);
 	for (size_t i = bytes; i < bytes + 16; i++)
 		assert_int_equal(memory[i], 0x5a);
 	set_environment((const char *const *)made);
@@ -149,6 +151,9 @@ static void assert_round_trip(const char *const variables[])
 	assert_environment(environ, variables);
 	assert_string_equal(environ_value(ENVIRON_SESSION), "/s");
 	assert_null(environ_value(ENVIRON_OUT));
+	environ_origin(&how, &serial);
+	assert_int_equal(how, MGL_HOW_VFORK);
+	assert_int_equal(serial, UINT32_MAX);
 	free(memory);
 }
 
@@ -172,8 +177,30 @@ static void test_inject_takes_no_environment_for_an_empty_one(void **state)
 	environ_scrub(AGENT);
 	assert_true(environ_differs(NULL));
 	assert_true(environ_bytes(NULL) <= sizeof(memory));
-	assert_environment(environ_inject(NULL, memory),
-			   LIST("MALLOGRAPH_OUT=/o", "LD_PRELOAD=" AGENT));
+	assert_environment(environ_inject(NULL, memory, MGL_HOW_SPAWN, 0),
+			   LIST("MALLOGRAPH_FROM=s0", "MALLOGRAPH_OUT=/o", "LD_PRELOAD=" AGENT));
+}
+
+static void test_where_a_program_came_from_may_be_nonsense(void **state)
+{
+	static const char *const values[] = {"",     "v",   "x1",          "17",
+					     "v17x", "v-1", "v4294967296", "e99999999999999999999"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		enum mgl_how how = MGL_HOW_ROOT;
+		uint32_t serial = 7;
+
+		assert_true(environ_set(ENVIRON_FROM, values[i]));
+		environ_origin(&how, &serial);
+		if (strcmp(values[i], "v") == 0) {
+			assert_int_equal(serial, 0);
+		} else {
+			assert_int_equal(how, MGL_HOW_ROOT);
+			assert_int_equal(serial, 7);
+		}
+		assert_null(environ_value(ENVIRON_FROM));
+	}
 }
 
 static void test_a_session_the_program_names_is_left_alone(void **state)
@@ -194,6 +221,7 @@ int main(void)
 		cmocka_unit_test(test_a_value_too_long_is_not_kept),
 		cmocka_unit_test(test_inject_and_scrub_cancel_out),
 		cmocka_unit_test(test_inject_takes_no_environment_for_an_empty_one),
+		cmocka_unit_test(test_where_a_program_came_from_may_be_nonsense),
 		cmocka_unit_test(test_a_session_the_program_names_is_left_alone),
 	};
 
