@@ -122,11 +122,12 @@ struct thread {
 
 /* Zeroed, never given back, 16-byte aligned; a child of fork has its copy. NULL = refused. */
 void *private_alloc(size_t bytes);
-/* Zeroed pages of their own, for tables; zero again in a child of fork. NULL = refused. */
+/* Zeroed, for tables, 64-byte aligned; zero again in a child of fork. NULL = refused. */
 void *private_pages(size_t bytes);
 /* The same, but a child of fork has its copy: what a hook reads in pieces, and could not read
  * half of as zeros. */
 void *private_pages_kept(size_t bytes);
+/* Gives the memory back, not the addresses. */
 void private_pages_free(void *pages, size_t bytes);
 
 /* --- session.c: the shared file ------------------------------------------------- */

@@ -60,9 +60,15 @@ struct agent {
  * of fork until its first hook. */
 extern struct agent *agent_current;
 
+#define GATE_GROUP    32u
+#define THREAD_STRIDE 512u
+#define GATE_DISTANCE ((size_t)GATE_GROUP * THREAD_STRIDE)
+
 /* --- private.c ------------------------------------------------------------------- */
 
-void private_reset(void); /* in a child of fork: allocate from fresh regions */
+/* GATE_DISTANCE bytes of pages that fork wipes, and as many behind them that it copies. */
+void *private_gates(void);
+void private_reset(void); /* in a child of fork: allocate from a fresh arena */
 
 /* --- session.c -------------------------------------------------------------------- */
 
@@ -73,8 +79,6 @@ extern bool agent_frozen;
 bool session_join(void);
 struct mgl_session *session_head(void);
 const struct mgl_control *session_control(void);
-/* Path of the joined session file, "" where it has none. */
-const char *session_path(void);
 /* An extent of this kind, mapped, its first pages populated, its header written. */
 struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, uint32_t units);
 /* Populates pages of the session file; on failure the process has gone inert. */
@@ -119,10 +123,6 @@ bool number_refill(struct thread *t);
 void time_note(struct thread *t, uint64_t number, uint64_t ns);
 
 /* --- thread.c ---------------------------------------------------------------------- */
-
-#define GATE_GROUP    32u
-#define THREAD_STRIDE 512u
-#define GATE_DISTANCE ((size_t)GATE_GROUP * THREAD_STRIDE)
 
 extern _Thread_local struct thread *agent_thread __attribute__((tls_model("initial-exec")));
 

@@ -14,8 +14,9 @@ static const char *const names[ENVIRON_COUNT] = {
 
 #define FROM_BYTES 32u /* MALLOGRAPH_FROM=v4294967295 */
 
-static char values[ENVIRON_COUNT][PATH_MAX];
-static bool present[ENVIRON_COUNT];
+static char kept[(ENVIRON_COUNT + 1) * PATH_MAX]; /* of the values, in the order they came */
+static size_t kept_bytes;
+static const char *values[ENVIRON_COUNT]; /* NULL = none */
 static bool following;
 
 /* What stands after "NAME=", NULL where s is another variable. */
@@ -26,24 +27,32 @@ static char *value_of(const char *s, enum environ_variable which)
 	return strncmp(s, names[which], n) == 0 ? (char *)s + n : NULL;
 }
 
-bool environ_set(enum environ_variable which, const char *value)
+static bool value_keep(enum environ_variable which, const char *value, size_t n)
 {
-	size_t n = value ? strlen(value) : 0;
+	char *to = kept + kept_bytes;
 
-	present[which] = false;
+	values[which] = NULL;
 	if (n == 0)
 		return true;
-	if (n >= PATH_MAX)
+	if (n >= PATH_MAX || n >= sizeof(kept) - kept_bytes)
 		return false;
-	memcpy(values[which], value, n + 1);
-	present[which] = true;
+	memcpy(to, value, n);
+	to[n] = '\0';
+	kept_bytes += n + 1;
+	values[which] = to;
 	return true;
 }
 
-const char *environ_value(enum environ_variable which)
+bool environ_set(enum environ_variable which, const char *value)
 {
-	return present[which] ? values[which] : NULL;
+	const char *is = values[which];
+
+	if (is && value && strcmp(is, value) == 0)
+		return true;
+	return value_keep(which, value, value ? strlen(value) : 0);
 }
+
+const char *environ_value(enum environ_variable which) { return values[which]; }
 
 void environ_follow(void) { following = true; }
 
@@ -60,7 +69,7 @@ void environ_origin(enum mgl_how *how, uint32_t *serial)
 	const char *s = environ_value(ENVIRON_FROM);
 	uint64_t value = 0;
 
-	present[ENVIRON_FROM] = false;
+	values[ENVIRON_FROM] = NULL;
 	for (size_t i = MGL_HOW_EXEC; s && i < sizeof(how_letters); i++) {
 		if (!how_letters[i] || how_letters[i] != *s)
 			continue;
@@ -98,13 +107,8 @@ static bool is_agent(const char *entry, size_t n, const char *agent_path)
 
 static void keep_preload(const char *entry, size_t n, const char *agent_path)
 {
-	if (memchr(entry, '/', n) && n < PATH_MAX) {
-		memcpy(values[ENVIRON_PRELOAD], entry, n);
-		values[ENVIRON_PRELOAD][n] = 0;
-		present[ENVIRON_PRELOAD] = true;
-	} else {
+	if (!memchr(entry, '/', n) || !value_keep(ENVIRON_PRELOAD, entry, n))
 		environ_set(ENVIRON_PRELOAD, agent_path);
-	}
 }
 
 /* Takes the agent out of a list; false: nothing at all is left, not even a separator. */
@@ -147,7 +151,7 @@ static bool scrub_variable(char *s, const char *agent_path)
 
 		if (!value)
 			continue;
-		if (!present[which])
+		if (!values[which])
 			environ_set((enum environ_variable)which, value);
 		return false;
 	}
@@ -174,7 +178,7 @@ void environ_scrub(const char *agent_path)
 			*to++ = *from;
 	}
 	*to = NULL;
-	if (!present[ENVIRON_PRELOAD])
+	if (!values[ENVIRON_PRELOAD])
 		environ_set(ENVIRON_PRELOAD, agent_path);
 }
 
@@ -203,7 +207,7 @@ static size_t find_preload(char *const envp[], size_t n)
 
 bool environ_differs(char *const envp[])
 {
-	if (!following || !present[ENVIRON_PRELOAD])
+	if (!following || !values[ENVIRON_PRELOAD])
 		return false;
 	for (size_t i = 0; envp && envp[i]; i++) {
 		if (value_of(envp[i], ENVIRON_SESSION) || value_of(envp[i], ENVIRON_OUT))
@@ -240,7 +244,7 @@ size_t environ_bytes(char *const envp[])
 	size_t bytes = (n + ENVIRON_COUNT + 1) * sizeof(char *);
 
 	for (int which = 0; which < ENVIRON_COUNT; which++) {
-		if (present[which])
+		if (values[which])
 			bytes += strlen(names[which]) + strlen(values[which]) + 2;
 	}
 	bytes += FROM_BYTES;
@@ -283,7 +287,7 @@ char **environ_inject(char *const envp[], void *memory, enum mgl_how how, uint32
 	*text++ = how_letters[how];
 	text = append_number(text, origin) + 1;
 	for (int which = 0; which < ENVIRON_COUNT; which++) {
-		if (!present[which])
+		if (!values[which])
 			continue;
 		if (which == ENVIRON_PRELOAD && preload != SIZE_MAX)
 			ret[preload] = text;

@@ -1,66 +1,139 @@
 /*
- * Anonymous memory of the agent: a bump allocator over regions that double in size, and
- * whole pages for tables. Nothing here waits: a thread that loses a race for a new region
- * gives its own back.
+ * Anonymous memory of the agent. A process has one mapping, its arena, for what a small one
+ * needs; what does not fit gets mappings of its own. Below lie pages that fork wipes, above
+ * those it copies:
  *
- * Regions ask for no huge pages (a sparse table would be charged 2 MiB a touch) and stay
- * out of core dumps.
+ *     tables, bumped downwards | gates | their structs thread | the first region
+ *
+ * Structs are bumped from regions, which double in size. Nothing here waits: a thread that
+ * loses a race for an arena or a region gives its own back.
+ *
+ * No huge pages (a sparse table would be charged 2 MiB a touch), and none in a core dump.
  */
 #include "agent/core.h"
 #include "agent/syscall.h"
 
+#define ARENA_TABLES   ((size_t)(4096 + 640) << 10) /* the shadow's top level, and small ones */
 #define REGION_FIRST   ((size_t)128 << 10)
 #define REGION_LARGEST ((size_t)16 << 20)
+#define CACHE_LINE     64u
 
 struct region {
-	size_t bytes;
+	size_t bytes; /* from here on */
 	_Atomic size_t used;
 };
 
+/* At the start of what is copied, behind the structs thread. */
+struct arena {
+	struct region region;
+	_Atomic size_t tables_used;
+	_Atomic bool gates_taken;
+};
+
+static _Atomic(struct arena *) arena;
 static _Atomic(struct region *) current;
 
-static void *pages_map(size_t bytes, bool wiped)
+static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+
+/* Both in whole pages. */
+static char *pages_map(size_t wiped, size_t kept)
 {
 	if (agent_frozen)
 		return NULL;
-	void *p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	char *p = sys_mmap(NULL, wiped + kept, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (sys_failed(p))
 		return NULL;
-	sys_madvise(p, bytes, MADV_NOHUGEPAGE);
-	sys_madvise(p, bytes, MADV_DONTDUMP);
-	if (wiped && sys_madvise(p, bytes, MADV_WIPEONFORK) != 0) {
-		sys_munmap(p, bytes);
+	sys_madvise(p, wiped + kept, MADV_NOHUGEPAGE);
+	sys_madvise(p, wiped + kept, MADV_DONTDUMP);
+	if (wiped && sys_madvise(p, wiped, MADV_WIPEONFORK) != 0) {
+		sys_munmap(p, wiped + kept);
 		return NULL;
 	}
 	return p;
 }
 
+static void region_start(struct region *r, size_t bytes, size_t used)
+{
+	r->bytes = bytes;
+	atomic_store_explicit(&r->used, round_up(used, 16), memory_order_relaxed);
+}
+
+/* --- the arena -------------------------------------------------------------------- */
+
+static char *arena_gates(struct arena *a) { return (char *)a - 2 * GATE_DISTANCE; }
+
+static struct arena *arena_get(void)
+{
+	struct arena *was = atomic_load_explicit(&arena, memory_order_acquire);
+
+	if (AGENT_LIKELY(was != NULL))
+		return was;
+	size_t wiped = ARENA_TABLES + GATE_DISTANCE, kept = GATE_DISTANCE + REGION_FIRST;
+	char *pages = pages_map(wiped, kept);
+
+	if (!pages)
+		return NULL;
+	struct arena *a = (struct arena *)(pages + wiped + GATE_DISTANCE);
+
+	region_start(&a->region, REGION_FIRST, sizeof(*a));
+	if (atomic_compare_exchange_strong(&arena, &was, a))
+		return a;
+	sys_munmap(pages, wiped + kept);
+	return was;
+}
+
+static void *table_take(size_t bytes)
+{
+	struct arena *a = arena_get();
+
+	bytes = round_up(bytes, CACHE_LINE);
+	if (!a || bytes > ARENA_TABLES - atomic_load(&a->tables_used))
+		return NULL;
+	size_t used = atomic_fetch_add(&a->tables_used, bytes) + bytes;
+
+	return used <= ARENA_TABLES ? arena_gates(a) - used : NULL;
+}
+
+void *private_gates(void)
+{
+	struct arena *a = arena_get();
+
+	return a && !atomic_exchange(&a->gates_taken, true)
+		       ? arena_gates(a)
+		       : pages_map(GATE_DISTANCE, GATE_DISTANCE);
+}
+
+/* --- structs ---------------------------------------------------------------------- */
+
+/* The region after `old`, or the one that another thread has made; NULL = refused. */
 static struct region *region_next(struct region *old, size_t need)
 {
 	size_t bytes = old ? old->bytes * 2 : REGION_FIRST;
+	struct arena *a = old ? NULL : arena_get();
+	struct region *r = a ? &a->region : NULL;
 
 	if (bytes > REGION_LARGEST)
 		bytes = REGION_LARGEST;
 	while (bytes < need + sizeof(struct region))
 		bytes *= 2;
-	struct region *r = pages_map(bytes, false);
-
-	if (!r)
-		return NULL;
-	r->bytes = bytes;
-	atomic_store_explicit(&r->used, (sizeof(*r) + 15) & ~(size_t)15, memory_order_relaxed);
-	if (!atomic_compare_exchange_strong(&current, &old, r)) {
-		sys_munmap(r, bytes);
-		return old;
+	if (!r) {
+		r = (struct region *)pages_map(0, bytes);
+		if (!r)
+			return NULL;
+		region_start(r, bytes, sizeof(*r));
 	}
-	return r;
+	if (atomic_compare_exchange_strong(&current, &old, r))
+		return r;
+	if (!a)
+		sys_munmap(r, bytes);
+	return old;
 }
 
 void *private_alloc(size_t bytes)
 {
-	bytes = (bytes + 15) & ~(size_t)15;
+	bytes = round_up(bytes, 16);
 	if (bytes > REGION_LARGEST / 2)
 		return NULL;
 	struct region *r = atomic_load_explicit(&current, memory_order_acquire);
@@ -79,16 +152,30 @@ void *private_alloc(size_t bytes)
 	}
 }
 
-static size_t whole_pages(size_t bytes) { return (bytes + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1); }
+/* --- tables ----------------------------------------------------------------------- */
 
-void *private_pages(size_t bytes) { return pages_map(whole_pages(bytes), true); }
-
-void *private_pages_kept(size_t bytes) { return pages_map(whole_pages(bytes), false); }
-
-void private_pages_free(void *pages, size_t bytes)
+void *private_pages(size_t bytes)
 {
-	if (pages && !agent_frozen)
-		sys_munmap(pages, whole_pages(bytes));
+	void *table = table_take(bytes);
+
+	return table ? table : pages_map(round_up(bytes, MGL_PAGE), 0);
 }
 
-void private_reset(void) { atomic_store(&current, NULL); }
+void *private_pages_kept(size_t bytes) { return pages_map(0, round_up(bytes, MGL_PAGE)); }
+
+/* Tables share pages at their ends, and stay mapped: a child that a handler forked in the middle
+ * of this may still return into another one's. */
+void private_pages_free(void *pages, size_t bytes)
+{
+	uintptr_t from = round_up((uintptr_t)pages, MGL_PAGE);
+	uintptr_t stop = ((uintptr_t)pages + bytes) & ~(uintptr_t)(MGL_PAGE - 1);
+
+	if (pages && from < stop && !agent_frozen)
+		sys_madvise((void *)from, stop - from, MADV_DONTNEED);
+}
+
+void private_reset(void)
+{
+	atomic_store(&arena, NULL);
+	atomic_store(&current, NULL);
+}

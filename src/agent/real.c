@@ -12,7 +12,7 @@ struct real real;
 struct real_facts real_facts;
 
 static _Atomic int resolved;
-static const char *agent_path = "";
+static const char *agent_path;
 
 static const struct {
 	const char *name;
@@ -215,4 +215,4 @@ void *real_late(const char *name)
 	return find(name, &d) ? d.address : NULL;
 }
 
-const char *real_agent_path(void) { return agent_path; }
+const char *real_agent_path(void) { return agent_path ? agent_path : ""; }

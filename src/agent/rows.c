@@ -4,8 +4,9 @@
 
 #define FIRST_ENTRIES 256u
 
-static uint64_t empty;
-struct row_index rows_none = {.entries = &empty};
+static const uint64_t empty;
+/* Never written: a row is entered after the index has grown. */
+const struct row_index rows_none = {.entries = (uint64_t *)&empty};
 
 _Static_assert(offsetof(struct mgl_row, node) == 0 && offsetof(struct mgl_row, size_class) == 4 &&
 		       offsetof(struct mgl_row, api) == 5 && offsetof(struct mgl_row, heap) == 6,

@@ -39,7 +39,7 @@ static AGENT_HOT struct mgl_row *row_of_entry(uint64_t entry)
 }
 
 /* Where a thread begins: one empty entry. */
-extern struct row_index rows_none;
+extern const struct row_index rows_none;
 
 /* Makes it, if there is none. NULL = no room. */
 struct mgl_row *row_make(struct thread *t, uint64_t key);

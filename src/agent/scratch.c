@@ -18,7 +18,7 @@ static struct {
 	int32_t pid;             /* of the process it is in: not always this one */
 	void *memory;
 	size_t bytes;
-} entries[ENTRIES] = {{.memory = reserve, .bytes = RESERVE_BYTES}};
+} entries[ENTRIES];
 
 static void *map(size_t bytes)
 {
@@ -56,6 +56,10 @@ static bool grow(int i, size_t bytes)
 {
 	void *p;
 
+	if (i == 0 && !entries[i].memory) {
+		entries[i].memory = reserve;
+		entries[i].bytes = RESERVE_BYTES;
+	}
 	if (entries[i].bytes >= bytes)
 		return true;
 	p = map(bytes);

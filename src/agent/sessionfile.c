@@ -14,12 +14,13 @@
 #define SMALLEST_FILE (2 * MGL_UNIT_BYTES)
 
 static char path[PATH_MAX];
+static const char *joined; /* NULL = the path */
 static uint32_t made_flags;
 
 static uint8_t *units;
 static _Atomic uint32_t units_used;
 
-const char *sessionfile_path(void) { return path; }
+const char *sessionfile_path(void) { return joined ? joined : path; }
 
 /* --- names ----------------------------------------------------------------------- */
 
@@ -228,8 +229,8 @@ struct mgl_session *sessionfile_open(uint64_t *file_bytes)
 	struct mgl_session *head = NULL;
 
 	if (session) {
-		if (append_text(0, session) < sizeof(path))
-			head = session_open(path, file_bytes);
+		head = session_open(session, file_bytes);
+		joined = head ? session : NULL;
 		if (head || !out)
 			return head;
 	}

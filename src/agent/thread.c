@@ -27,54 +27,44 @@
 #define ADOPT_LOOKED_AT 64u
 #define ADOPT_PROBED    8u
 
-/* What a thread has before its first hook: a gate that reads 0. */
 static struct {
-	char gate[GATE_DISTANCE];
-	_Alignas(64) struct thread thread;
-} unborn;
+	char gates[GATE_DISTANCE];
+	/* What a thread has before its first hook: a gate that reads 0. */
+	_Alignas(64) struct thread unborn;
+	/* And once it is known that nothing is recorded: a gate that says so. */
+	_Alignas(64) struct thread off;
+} fixed;
 
-/* And what it has once it is known that nothing is recorded: a gate that says so. */
-static struct {
-	_Atomic uintptr_t gate, own;
-	char rest[GATE_DISTANCE - 2 * sizeof(uintptr_t)];
-	_Alignas(64) struct thread thread;
-} off = {.gate = GATE_OFF, .own = 1};
-
-_Thread_local struct thread *agent_thread = &unborn.thread;
+_Thread_local struct thread *agent_thread = &fixed.unborn;
 
 _Static_assert(sizeof(struct thread) <= THREAD_STRIDE, "struct thread fits its stride");
 
 /* --- making ----------------------------------------------------------------------- */
 
-/* Groups of gates (wiped) with their structs behind them (kept). */
-struct group {
-	char gates[GATE_DISTANCE];
-	char threads[GATE_DISTANCE];
-	_Atomic uint32_t used;
-};
+/* The group of gates that threads are taken of, with their structs behind it, and how many
+ * were: page-aligned, so that both are in one word. */
+static _Atomic uintptr_t group_now;
 
-static _Atomic(struct group *) group_now;
+#define GROUP_USED ((uintptr_t)MGL_PAGE - 1)
 
 static struct thread *struct_take(void)
 {
-	struct group *g = atomic_load(&group_now);
-	uint32_t n = g ? atomic_fetch_add(&g->used, 1) : 0;
+	uintptr_t was = atomic_load(&group_now), now;
 
-	if (!g || n >= GATE_GROUP) {
-		/* A race makes two groups, of which one serves a single thread. */
-		g = sys_mmap(NULL, sizeof(*g), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (sys_failed(g))
-			return NULL;
-		sys_madvise(g, sizeof(*g), MADV_NOHUGEPAGE);
-		sys_madvise(g, sizeof(*g), MADV_DONTDUMP);
-		if (sys_madvise(g->gates, sizeof(g->gates), MADV_WIPEONFORK) != 0)
-			return NULL;
-		n = 0;
-		g->used = 1;
-		atomic_store(&group_now, g);
-	}
-	return (struct thread *)(g->threads + (size_t)n * THREAD_STRIDE);
+	do {
+		now = was + 1;
+		if (was == 0 || (was & GROUP_USED) >= GATE_GROUP) {
+			/* A race makes two groups, of which one serves a single thread. */
+			now = (uintptr_t)private_gates() + 1;
+			if (now == 1)
+				return NULL;
+			atomic_store(&group_now, now);
+			break;
+		}
+	} while (!atomic_compare_exchange_weak(&group_now, &was, now));
+	uintptr_t place = (now & GROUP_USED) - 1;
+
+	return (struct thread *)((now & ~GROUP_USED) + GATE_DISTANCE + place * THREAD_STRIDE);
 }
 
 static bool slot_make(struct thread *t, uint32_t level, const char *name)
@@ -117,7 +107,7 @@ struct thread *thread_make(struct agent *a, uint32_t level)
 	t->start_mask = (1u << a->granule_shift) - 8;
 	t->idle = GATE_READY;
 	t->batch = 1;
-	t->rows = &rows_none;
+	t->rows = (struct row_index *)&rows_none;
 	sys_prctl(16 /* PR_GET_NAME */, (unsigned long)name);
 	atomic_store(gate_own(t), 1);
 	if (!slot_make(t, level, name))
@@ -207,6 +197,13 @@ static struct thread *thread_start(void)
 	return t;
 }
 
+static void thread_off(void)
+{
+	atomic_store(gate_own(&fixed.off), 1);
+	atomic_store(gate_of(&fixed.off), GATE_OFF);
+	agent_thread = &fixed.off;
+}
+
 /* The first hook of a thread, of the process, or of a child of fork. */
 static AGENT_COLD struct thread *thread_first(uintptr_t cfa)
 {
@@ -231,7 +228,7 @@ static AGENT_COLD struct thread *thread_first(uintptr_t cfa)
 	else if (started == PROCESS_BUSY)
 		agent_count_early();
 	else
-		agent_thread = &off.thread;
+		thread_off();
 	sys_sigprocmask(SIG_SETMASK, &before, NULL);
 	return t;
 }
