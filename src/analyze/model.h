@@ -121,9 +121,10 @@ struct analyze_size {
 
 struct analyze_site {
 	uint32_t id;
-	uint32_t process; /* place in processes */
-	uint32_t frame;   /* innermost; 0 = the stack is not known */
-	uint8_t api;      /* enum mgl_api */
+	uint32_t process;       /* place in processes */
+	uint32_t frame;         /* innermost; 0 = the stack is not known */
+	uint32_t process_count; /* 1, or how many analyze_sites_merge() made one of */
+	uint8_t api;            /* enum mgl_api */
 	/* The first frame outside allocator wrappers, and its line. frame 0 = not known. */
 	uint32_t title_frame;
 	uint32_t title_line;

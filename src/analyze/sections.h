@@ -41,6 +41,12 @@ struct error *analyze_sections_make(const struct analyze_model *model, enum anal
 				    struct analyze_sections *ret) ERROR_MUST_CHECK;
 void analyze_sections_free(struct analyze_sections *sections);
 
+/* Sites of one stack and function called in a section become one: its counts are sums, but peak_*
+ * and the process are those of the process where its share of the peak is largest. After that
+ * their sizes and blocks can no longer be asked for. */
+struct error *analyze_sites_merge(struct analyze_model *model,
+				  const struct analyze_sections *sections) ERROR_MUST_CHECK;
+
 /* The places of sections by an order, the largest first; of equals the one that began first.
  * *ret malloc'd. */
 struct error *analyze_sections_order(const struct analyze_sections *sections,

@@ -31,6 +31,7 @@ static struct error *add_site(void *context, const void *from)
 	const struct store_site *row = from;
 	struct analyze_site site = {
 		.id = (uint32_t)row->id,
+		.process_count = 1,
 		.api = (uint8_t)row->api,
 		.counts =
 			{

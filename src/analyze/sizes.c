@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/groups.h"
+#include "analyze/sections.h"
 #include "analyze/stacks.h"
 #include "analyze/model_internal.h"
 
@@ -18,7 +19,8 @@ struct share {
 struct splitting {
 	struct analyze_model *model;
 	const struct analyze_distributions_options *options;
-	struct analyze_groups groups; /* by site */
+	struct analyze_groups groups;     /* by site */
+	struct analyze_sections sections; /* by process or program */
 	VECTOR(struct share) shares;
 	struct map_u64 share_at;
 	struct analyze_size *sizes; /* of all sites, and where each one's start, */
@@ -69,6 +71,8 @@ static uint64_t key_of(const struct splitting *splitting, size_t at)
 
 	if (splitting->groups.by_site)
 		return splitting->groups.by_site[at];
+	if (splitting->sections.of)
+		return splitting->sections.of[site->process];
 	switch (splitting->options->by) {
 	case ANALYZE_BY_MODULE:
 		return model->names[analyze_site_title(model, site)].module;
@@ -125,6 +129,14 @@ static struct error *add_thread(void *context, const void *from)
 	return map_u64_set(&threads->names, row->id, row->name);
 }
 
+/* Some may have been left out. */
+static bool has_process(const struct threads *threads, uint64_t id)
+{
+	const struct analyze_model *model = threads->splitting->model;
+
+	return id <= UINT32_MAX && analyze_process_find(model, (uint32_t)id) != ANALYZE_NO_PROCESS;
+}
+
 static struct error *add_thread_size(void *context, const void *from)
 {
 	const struct store_thread_size *row = from;
@@ -136,7 +148,7 @@ static struct error *add_thread_size(void *context, const void *from)
 		.value = threads->splitting->options->bytes ? row->bytes : row->allocs,
 	};
 
-	if (part.value == 0 || part.value == STORE_UNKNOWN)
+	if (part.value == 0 || part.value == STORE_UNKNOWN || !has_process(threads, row->process))
 		return NULL;
 	return threads->take(threads->splitting, &part);
 }
@@ -193,6 +205,10 @@ static struct error *set_label(const struct splitting *splitting, uint64_t key,
 	case ANALYZE_BY_FUNCTION:
 		to->api = (uint8_t)key;
 		break;
+	case ANALYZE_BY_PROCESS:
+	case ANALYZE_BY_PROGRAM:
+		to->process = splitting->sections.items[key].largest;
+		break;
 	case ANALYZE_BY_THREAD:
 		TRY(store_string(splitting->model->reader, key, &name));
 		to->thread = (struct analyze_text){name.bytes, name.length};
@@ -234,6 +250,13 @@ static struct error *split(struct splitting *splitting)
 	if (splitting->options->by == ANALYZE_BY_SITE)
 		TRY(analyze_groups_make(splitting->model, splitting->options->process,
 					ANALYZE_BY_ALLOCATIONS, &splitting->groups));
+	if (splitting->options->by == ANALYZE_BY_PROCESS ||
+	    splitting->options->by == ANALYZE_BY_PROGRAM)
+		TRY(analyze_sections_make(splitting->model,
+					  splitting->options->by == ANALYZE_BY_PROCESS
+						  ? ANALYZE_SPLIT_PROCESS
+						  : ANALYZE_SPLIT_PROGRAM,
+					  &splitting->sections));
 	TRY(each(splitting, take_total));
 	TRY(choose(splitting));
 	return each(splitting, take_value);
@@ -249,6 +272,7 @@ struct error *analyze_distributions_make(struct analyze_model *model,
 	free(splitting.sizes);
 	free(splitting.first);
 	analyze_groups_free(&splitting.groups);
+	analyze_sections_free(&splitting.sections);
 	vector_free(&splitting.shares);
 	map_u64_free(&splitting.share_at);
 	*ret = (struct analyze_distributions){splitting.list, splitting.count};

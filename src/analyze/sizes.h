@@ -19,6 +19,8 @@ enum analyze_by {
 	ANALYZE_BY_THREAD,  /* by name */
 	ANALYZE_BY_MODULE,  /* of the title */
 	ANALYZE_BY_FUNCTION,
+	ANALYZE_BY_PROCESS,
+	ANALYZE_BY_PROGRAM,
 };
 
 struct analyze_distribution {
@@ -27,6 +29,7 @@ struct analyze_distribution {
 	struct analyze_text thread; /* by thread: its name */
 	uint32_t module;            /* by module; 0 = none */
 	uint8_t api;                /* by function */
+	uint32_t process;           /* by process: its place; by program: the largest's */
 	bool is_others;             /* all that are not listed */
 	size_t merged;              /* how many those are */
 	uint64_t total;

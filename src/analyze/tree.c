@@ -90,7 +90,11 @@ static struct error *step(struct growing *growing, const struct item *item)
 
 static uint64_t value_of(const struct growing *growing, const struct analyze_site *site)
 {
-	if (site->process != growing->options->process)
+	const struct analyze_tree_options *options = growing->options;
+
+	if (options->process != ANALYZE_ALL_PROCESSES && site->process != options->process)
+		return 0;
+	if (options->sections && options->sections->of[site->process] != options->section)
 		return 0;
 	return analyze_order_value(&site->counts, growing->options->order);
 }

@@ -9,6 +9,7 @@
 #define MALLOGRAPH_ANALYZE_TREE_H
 
 #include "analyze/model.h"
+#include "analyze/sections.h"
 
 enum analyze_direction {
 	ANALYZE_TOP_DOWN,
@@ -16,7 +17,9 @@ enum analyze_direction {
 };
 
 struct analyze_tree_options {
-	uint32_t process; /* place */
+	uint32_t process;                        /* its place, or ANALYZE_ALL_PROCESSES */
+	const struct analyze_sections *sections; /* NULL = of all; else of one: */
+	uint32_t section;
 	enum analyze_order order;
 	enum analyze_direction direction;
 	uint64_t least; /* branches with less are left out */

@@ -1,6 +1,6 @@
 #include "cli/view.h"
 
-static const struct cli_option options_table[] = {CLI_VIEW_OPTIONS};
+static const struct cli_option options_table[] = {CLI_PROCESS_OPTION, CLI_VIEW_OPTIONS};
 
 static const char usage[] =
 	"Usage: mallograph blocks [OPTION…] [FILE]\n"
@@ -11,6 +11,7 @@ static const char usage[] =
 	"out, the newest here.\n";
 
 static const char examples[] = "  mallograph blocks\n"
+			       "  mallograph blocks --process cc1\n"
 			       "  mallograph blocks mallograph.uname.4711.mgp\n";
 
 static struct error *print(void *context, struct cli_view *view)

@@ -19,8 +19,9 @@ static const struct cli_option options_table[] = {
 	{OPTION_LQUANTIZE, "lquantize", "LOW:HIGH:STEP",
 	 "buckets of equal width; their bounds move to those of\nthe classes sizes are kept in"},
 	{OPTION_BY, "by", "WHAT",
-	 "one histogram each: stack (merged as in the summary),\nthread, module or function (the "
-	 "one called)"},
+	 "one histogram each: stack (merged as in the summary),\nthread, module, function (the one "
+	 "called), process or\nprogram"},
+	CLI_PROCESS_OPTION,
 	{OPTION_BYTES, "bytes", NULL, "allocated bytes instead of allocations"},
 	{OPTION_SITES, "sites", "N",
 	 "how many histograms with --by (20), or all; the others\n"
@@ -81,7 +82,8 @@ static struct error *parse_by(const char *text, enum analyze_by *ret)
 	} words[] = {
 		{"stack", ANALYZE_BY_SITE},        {"site", ANALYZE_BY_SITE},
 		{"thread", ANALYZE_BY_THREAD},     {"module", ANALYZE_BY_MODULE},
-		{"function", ANALYZE_BY_FUNCTION},
+		{"function", ANALYZE_BY_FUNCTION}, {"process", ANALYZE_BY_PROCESS},
+		{"program", ANALYZE_BY_PROGRAM},
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -89,7 +91,10 @@ static struct error *parse_by(const char *text, enum analyze_by *ret)
 			*ret = words[i].by;
 			return NULL;
 		}
-	return error_create(ERROR_USAGE, "--by is stack, thread, module or function, not %s", text);
+	return error_create(ERROR_USAGE,
+			    "--by is stack, thread, module, function, process or "
+			    "program, not %s",
+			    text);
 }
 
 static struct error *take(void *context, const struct cli_option *option, const char *value)
@@ -110,7 +115,7 @@ static struct error *take(void *context, const struct cli_option *option, const 
 		request->hist.bytes = true;
 		break;
 	case OPTION_SITES:
-		return cli_parse_count(value, &request->hist.limit);
+		return cli_parse_count("sites", value, &request->hist.limit);
 	default:
 		request->hist.linear = NULL;
 		break;

@@ -11,6 +11,8 @@ enum {
 	OPTION_TREE,
 	OPTION_JSON,
 	OPTION_SITES,
+	OPTION_BY,
+	OPTION_PROCESSES,
 	OPTION_SUMMARY
 };
 
@@ -21,6 +23,10 @@ static const struct cli_option options_table[] = {
 	{OPTION_BYTES, "bytes", NULL, "by how much they allocated in all"},
 	{OPTION_TEMPORARY, "temporary", NULL, "by blocks freed before the next allocation"},
 	{OPTION_SITES, "sites", "N", "how many sites are listed (20), or all"},
+	{OPTION_BY, "by", "WHAT",
+	 "sites of several processes under their process or\nprogram, not merged over all"},
+	CLI_PROCESS_OPTION,
+	{OPTION_PROCESSES, "processes", "N", "how many lines their list has (20), or all"},
 	{OPTION_TREE, "tree", "[HOW]",
 	 "calls as a tree: top-down (the default), from where\nthe program begins, or bottom-up, "
 	 "from what allocates"},
@@ -40,6 +46,7 @@ static const char usage[] =
 
 static const char examples[] = "  mallograph report --live\n"
 			       "  mallograph report --tree=bottom-up --bytes\n"
+			       "  mallograph report --by program --process cc1\n"
 			       "  mallograph report --json --sites all mallograph.jq.4711.mgp\n";
 
 struct request {
@@ -49,6 +56,7 @@ struct request {
 	bool summary;
 	bool json;
 	bool sites;
+	bool processes;
 };
 
 static struct error *parse_tree(const char *text, struct request *request)
@@ -60,6 +68,17 @@ static struct error *parse_tree(const char *text, struct request *request)
 		request->direction = ANALYZE_BOTTOM_UP;
 	else
 		return error_create(ERROR_USAGE, "--tree is top-down or bottom-up, not %s", text);
+	return NULL;
+}
+
+static struct error *parse_by(const char *text, enum analyze_split *ret)
+{
+	if (strcmp(text, "process") == 0)
+		*ret = ANALYZE_SPLIT_PROCESS;
+	else if (strcmp(text, "program") == 0)
+		*ret = ANALYZE_SPLIT_PROGRAM;
+	else
+		return error_create(ERROR_USAGE, "--by is process or program, not %s", text);
 	return NULL;
 }
 
@@ -82,7 +101,12 @@ static struct error *take(void *context, const struct cli_option *option, const 
 		break;
 	case OPTION_SITES:
 		request->sites = true;
-		return cli_parse_count(value, &request->report.sites);
+		return cli_parse_count("sites", value, &request->report.sites);
+	case OPTION_PROCESSES:
+		request->processes = true;
+		return cli_parse_count("processes", value, &request->report.processes);
+	case OPTION_BY:
+		return parse_by(value, &request->report.split);
 	case OPTION_TREE:
 		return parse_tree(value, request);
 	case OPTION_SUMMARY:
@@ -110,6 +134,14 @@ static struct error *check(void *context)
 				    request->tree ? "--tree" : "--json");
 	if (request->summary && request->sites)
 		return error_create(ERROR_USAGE, "a summary has no --sites");
+	if (request->report.split && (request->summary || request->json))
+		return error_remedy(error_create(ERROR_USAGE, "--by is of text: not with %s",
+						 request->summary ? "--summary" : "--json"),
+				    "In the JSON each site has its process.");
+	if (request->processes && (request->summary || request->json || request->tree))
+		return error_create(ERROR_USAGE,
+				    "--processes is of their list: not with --summary, "
+				    "--json or --tree");
 	if (request->tree && request->sites)
 		return error_create(ERROR_USAGE, "a tree has no --sites");
 	return NULL;
@@ -127,6 +159,8 @@ static struct error *print(void *context, struct cli_view *view)
 	struct error *error;
 
 	request->report.style = view->style;
+	if (request->report.split && !request->sites)
+		request->report.sites = REPORT_SECTION_SITES;
 	TRY(cli_view_model(view, &model));
 	if (request->json)
 		error = report_json_print(model, &request->report, stdout);
@@ -142,7 +176,10 @@ static struct error *print(void *context, struct cli_view *view)
 
 int cli_report(char **argv)
 {
-	struct request request = {.report.sites = REPORT_SITES_DEFAULT};
+	struct request request = {.report = {
+					  .sites = REPORT_SITES_DEFAULT,
+					  .processes = REPORT_PROCESSES_DEFAULT,
+				  }};
 	const struct cli_view_command command = {
 		.name = "report",
 		.usage = usage,

@@ -29,7 +29,7 @@ struct error *cli_style_set(const char *when, FILE *out, struct report_style *re
 	return NULL;
 }
 
-struct error *cli_parse_count(const char *text, size_t *ret)
+struct error *cli_parse_count(const char *option, const char *text, size_t *ret)
 {
 	char *end;
 
@@ -40,7 +40,8 @@ struct error *cli_parse_count(const char *text, size_t *ret)
 	unsigned long count = strtoul(text, &end, 10);
 
 	if (*text < '0' || *text > '9' || *end)
-		return error_create(ERROR_USAGE, "--sites needs a number or all, not %s", text);
+		return error_create(ERROR_USAGE, "--%s needs a number or all, not %s", option,
+				    text);
 	*ret = count;
 	return NULL;
 }
@@ -71,6 +72,8 @@ static struct error *take_option(struct cli_view *view, const struct cli_option 
 		return cli_style_set(value, stdout, &view->style);
 	case CLI_OPTION_ALLOC_FN:
 		return vector_push(&view->alloc_fns, value);
+	case CLI_OPTION_PROCESS:
+		return vector_push(&view->processes, value);
 	default:
 		return view->command->take(view->command->context, option, value);
 	}
@@ -128,11 +131,12 @@ static struct error *with_next_step(struct error *error)
 struct error *cli_view_model(struct cli_view *view, struct analyze_model **ret)
 {
 	TRY(with_next_step(analyze_model_load(STEAL(view->reader), ret)));
-	if (view->alloc_fns.count == 0)
-		return NULL;
-	struct error *error =
-		analyze_titles_set(*ret, view->alloc_fns.items, view->alloc_fns.count);
+	struct error *error = NULL;
 
+	if (view->processes.count)
+		error = cli_select(*ret, view->processes.items, view->processes.count);
+	if (!error && view->alloc_fns.count)
+		error = analyze_titles_set(*ret, view->alloc_fns.items, view->alloc_fns.count);
 	if (error)
 		analyze_model_free(*ret);
 	return error;
@@ -185,6 +189,7 @@ int cli_view_main(const struct cli_view_command *command, char **argv)
 	}
 	store_reader_close(view.reader);
 	vector_free(&view.alloc_fns);
+	vector_free(&view.processes);
 	cli_symbols_free(&view.symbols);
 	free(view.path);
 	return exit_code;

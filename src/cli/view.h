@@ -18,7 +18,15 @@
 #include "report/report.h"
 #include "store/store.h"
 
-enum { CLI_OPTION_COLOR = 1024, CLI_OPTION_ALLOC_FN };
+enum { CLI_OPTION_COLOR = 1024, CLI_OPTION_ALLOC_FN, CLI_OPTION_PROCESS };
+
+/* Of those that show processes apart. */
+#define CLI_PROCESS_OPTION                                                                    \
+	{                                                                                     \
+		CLI_OPTION_PROCESS, "process", "WHICH",                                       \
+			"only processes of this pid, id or program (a shell\npattern; again " \
+			"for more)"                                                           \
+	}
 
 #define CLI_VIEW_OPTIONS                                                                    \
 	CLI_SYMBOL_OPTIONS, {'p', "pid", "PID", "of a process that is being recorded"},     \
@@ -33,6 +41,7 @@ struct cli_view {
 	const char *file; /* NULL = the newest here */
 	const char *pid;
 	VECTOR(const char *) alloc_fns;
+	VECTOR(const char *) processes;
 	struct cli_symbols symbols;
 	bool help;
 	struct report_style style;
@@ -59,11 +68,15 @@ struct cli_view_command {
 
 int cli_view_main(const struct cli_view_command *command, char **argv);
 
-/* The view's model, titled with its --alloc-fn; the caller frees it, before the view ends. */
+/* The view's model, of its --process, titled with its --alloc-fn; the caller frees it, before the view ends. */
 struct error *cli_view_model(struct cli_view *view, struct analyze_model **ret) ERROR_MUST_CHECK;
 
-/* --sites N or all. */
-struct error *cli_parse_count(const char *text, size_t *ret) ERROR_MUST_CHECK;
+/* --sites N or all; option is its name. */
+struct error *cli_parse_count(const char *option, const char *text, size_t *ret) ERROR_MUST_CHECK;
+
+/* Leaves the processes that a selector means, each of which must mean one. */
+struct error *cli_select(struct analyze_model *model, const char *const *selectors,
+			 size_t count) ERROR_MUST_CHECK;
 
 /* auto, always, never; NULL is auto. */
 struct error *cli_style_set(const char *when, FILE *out, struct report_style *ret) ERROR_MUST_CHECK;

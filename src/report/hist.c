@@ -34,6 +34,12 @@ static void put_label(struct strbuf *out, const struct analyze_model *model,
 		else
 			strbuf_append(out, "[no name]");
 		break;
+	case ANALYZE_BY_PROCESS:
+		report_put_program(out, &model->processes[of->process]);
+		break;
+	case ANALYZE_BY_PROGRAM:
+		report_put_program_name(out, &model->processes[of->process]);
+		break;
 	case ANALYZE_BY_FUNCTION:
 		called = analyze_api_name(of->api);
 		strbuf_append(out, called ? called : "[not known]");

@@ -6,10 +6,12 @@
 
 #include "analyze/info.h"
 #include "base/units.h"
+#include "report/lineage.h"
 #include "report/words.h"
 
 #define LABEL_WIDTH 11u
 #define INDENT      19u /* of what is below a module's name */
+#define LOSSES      50u /* processes whose losses are told */
 
 static void put_label(struct strbuf *out, const struct report_style *style, const char *label)
 {
@@ -63,31 +65,54 @@ static void put_contents(struct strbuf *out, const struct analyze_model *model,
 	strbuf_append_char(out, '\n');
 }
 
-static void put_processes(struct strbuf *out, const struct analyze_model *model,
-			  const struct report_style *style)
+/* What was not seen, of each that has some; of many the first. */
+static void put_losses(struct strbuf *out, const struct analyze_model *model,
+		       const struct report_style *style)
 {
+	size_t told = 0, left = 0;
+
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct analyze_process *process = &model->processes[i];
 
-		strbuf_append_char(out, '\n');
-		put_label(out, style, i ? "" : "PROCESSES");
-		strbuf_printf(out, "%u  ", process->id);
-		report_put_command(out, process, report_columns(style) - LABEL_WIDTH - 12);
-		strbuf_printf(out, "\n%*s   %s", (int)LABEL_WIDTH, "",
-			      report_how_word(process->how));
-		if (process->parent)
-			strbuf_printf(out, " of %u", process->parent);
-		if (process->pid != ANALYZE_UNKNOWN)
-			strbuf_printf(out, ", pid %" PRIu64, process->pid);
-		strbuf_append(out, ", ");
-		report_put_end(out, process);
+		if (process->loss_count && told == LOSSES) {
+			left++;
+			continue;
+		}
+		told += process->loss_count > 0;
 		for (size_t j = 0; j < process->loss_count; j++) {
-			strbuf_printf(out, "\n%*s   %s: ", (int)LABEL_WIDTH, "",
-				      report_is_loss(&process->losses[j]) ? "not seen" : "note");
-			report_put_loss(out, &process->losses[j]);
+			CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+			strbuf_printf(&text, "%s of %" PRIu32 ": ",
+				      report_is_loss(&process->losses[j]) ? "not seen" : "note",
+				      process->id);
+			report_put_loss(&text, &process->losses[j]);
+			if (text.failed) {
+				out->failed = true;
+				return;
+			}
+			strbuf_fill(out, ' ', 2);
+			report_put_wrapped(out, text.text, 4, report_columns(style));
+			strbuf_append_char(out, '\n');
 		}
 	}
+	if (left) {
+		strbuf_append(out, "  and of ");
+		report_put_plural(out, left, "process", "processes");
+		strbuf_append(out, " more: report --json\n");
+	}
+}
+
+static struct error *put_processes(struct strbuf *out, const struct analyze_model *model,
+				   size_t limit, const struct report_style *style)
+{
+	const struct report_lineage options = {.limit = limit, .has_ids = true, .style = style};
+
 	strbuf_append_char(out, '\n');
+	report_put_coloured(out, style, REPORT_HEADING, "PROCESSES");
+	strbuf_append_char(out, '\n');
+	TRY(report_put_lineage(out, model, &options));
+	put_losses(out, model, style);
+	return NULL;
 }
 
 static const char *symbols_word(enum analyze_symbols symbols)
@@ -176,8 +201,9 @@ static void put_modules(struct strbuf *out, const struct analyze_model *model,
 }
 
 struct error *report_info_print(struct analyze_model *model, const char *path,
-				const struct report_style *style, FILE *out)
+				const struct report_options *options, FILE *out)
 {
+	const struct report_style *style = &options->style;
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	struct analyze_info info;
 
@@ -187,8 +213,9 @@ struct error *report_info_print(struct analyze_model *model, const char *path,
 	strbuf_append_char(&text, '\n');
 	put_origin(&text, model, &info, style);
 	put_contents(&text, model, &info, style);
-	put_processes(&text, model, style);
-	put_modules(&text, model, style);
 	analyze_info_free(&info);
+	if (model->process_count)
+		TRY(put_processes(&text, model, options->processes, style));
+	put_modules(&text, model, style);
 	return report_flush(&text, out);
 }

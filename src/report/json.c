@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/stacks.h"
+#include "analyze/together.h"
 #include "report/words.h"
 
 static void put_name(struct strbuf *out, const char *name)
@@ -126,6 +127,7 @@ static void put_process(struct strbuf *out, const struct analyze_process *proces
 	put_count(out, "mapped_bytes", process->mapped_bytes);
 	put_number(out, "rss_peak_bytes", process->rss_peak);
 	put_count(out, "ledger_bytes", process->ledger_bytes);
+	put_number(out, "tree_peak_bytes", process->tree_peak_bytes);
 	put_losses(out, process);
 	strbuf_append_char(out, '}');
 }
@@ -207,8 +209,29 @@ static void put_site(struct strbuf *out, const struct analyze_model *model, size
 	strbuf_append(out, "]}");
 }
 
+/* All processes as one. */
+static void put_tree(struct strbuf *out, const struct analyze_together *together)
+{
+	const struct analyze_counts *counts = &together->counts;
+
+	strbuf_append_char(out, '{');
+	put_count(out, "processes", together->process_count);
+	put_count(out, "allocations", counts->allocations);
+	put_count(out, "frees", counts->frees);
+	put_count(out, "failed", together->failed);
+	put_count(out, "allocated_bytes", counts->allocated_bytes);
+	put_count(out, "peak_bytes", together->peak_low);
+	put_count(out, "peak_most_bytes", together->peak_high);
+	put_seconds(out, "peak_time_s", together->peak_ns);
+	put_count(out, "live_bytes", counts->live_bytes);
+	put_count(out, "live_blocks", counts->live_blocks);
+	put_count(out, "temporary", counts->temporary);
+	strbuf_append_char(out, '}');
+}
+
 static struct error *print(struct analyze_model *model, const struct report_options *options,
-			   const struct sizes *sizes, FILE *out)
+			   const struct sizes *sizes, const struct analyze_together *together,
+			   FILE *out)
 {
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	struct analyze_counts others = {0};
@@ -234,18 +257,26 @@ static struct error *print(struct analyze_model *model, const struct report_opti
 	TRY(report_flush(&text, out));
 	strbuf_append_char(&text, '{');
 	put_counts(&text, &others);
-	strbuf_append(&text, "}}\n");
+	strbuf_append(&text, "},\n\"tree\": ");
+	TRY(report_flush(&text, out));
+	put_tree(&text, together);
+	strbuf_append(&text, "}\n");
 	return report_flush(&text, out);
 }
 
 struct error *report_json_print(struct analyze_model *model, const struct report_options *options,
 				FILE *out)
 {
+	struct analyze_together together;
 	struct sizes sizes = {0};
 
+	TRY(analyze_together_make(model, &together));
 	analyze_sites_sort(model, options->order);
-	TRY(analyze_sizes_load(model, &sizes.list, &sizes.first));
-	struct error *error = print(model, options, &sizes, out);
+	struct error *error = analyze_sizes_load(model, &sizes.list, &sizes.first);
+
+	if (!error)
+		error = print(model, options, &sizes, &together, out);
+	analyze_together_free(&together);
 
 	free(sizes.list);
 	free(sizes.first);

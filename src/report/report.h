@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "analyze/model.h"
+#include "analyze/sections.h"
 #include "analyze/sizes.h"
 #include "analyze/tree.h"
 #include "base/error.h"
@@ -22,6 +23,10 @@
 #define REPORT_SITES_ALL     SIZE_MAX
 #define REPORT_COLUMNS       80u /* at least */
 
+#define REPORT_PROCESSES_DEFAULT 20u
+#define REPORT_SECTIONS          20u /* listed, where not all sites are */
+#define REPORT_SECTION_SITES     5u  /* the default of each */
+
 struct report_style {
 	unsigned int columns; /* 0 = REPORT_COLUMNS */
 	bool has_colours;
@@ -29,7 +34,9 @@ struct report_style {
 
 struct report_options {
 	enum analyze_order order; /* 0 = by peak */
-	size_t sites;             /* how many are listed; the rest is summed */
+	size_t sites;             /* how many are listed, of each section; the rest is summed */
+	size_t processes;         /* lines of their list */
+	enum analyze_split split; /* what sites are listed by; merged within */
 	struct report_style style;
 };
 
@@ -61,8 +68,8 @@ struct error *report_summary_print(struct analyze_model *model,
 struct error *report_blocks_print(struct analyze_model *model, FILE *out) ERROR_MUST_CHECK;
 struct error *report_hist_print(struct analyze_model *model, const struct report_hist *options,
 				FILE *out) ERROR_MUST_CHECK;
-/* path: what it is called. */
+/* path: what it is called; of the options processes and style. */
 struct error *report_info_print(struct analyze_model *model, const char *path,
-				const struct report_style *style, FILE *out) ERROR_MUST_CHECK;
+				const struct report_options *options, FILE *out) ERROR_MUST_CHECK;
 
 #endif

@@ -44,21 +44,28 @@ static void put_peak(struct strbuf *out, const struct analyze_model *model,
 {
 	const struct analyze_process *leader = &model->processes[together->leader];
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
-	char number[UNITS_BYTES], low[UNITS_BYTES];
+	char number[UNITS_BYTES], most[UNITS_BYTES];
 
 	report_put_size(out, style, "TREE PEAK", together->peak_low);
+	/* What reads the same says nothing. */
+	bool is_bound = strcmp(units_format_size(most, together->peak_high),
+			       units_format_size(number, together->peak_low)) != 0;
+
+	if (!together->is_instant && is_bound)
+		strbuf_append(&text, "at least, ");
 	if (together->peak_ns != ANALYZE_UNKNOWN)
 		strbuf_printf(&text, "at %s ", units_format_duration(number, together->peak_ns));
-	/* What reads the same says nothing. */
-	if (strcmp(units_format_size(number, together->peak_high),
-		   units_format_size(low, together->peak_low)) != 0)
-		strbuf_printf(&text, "(at most %s) ", number);
+	if (together->is_instant && is_bound)
+		strbuf_printf(&text, "(at most %s) ", most);
 	if (together->is_instant) {
 		strbuf_append(&text, "of all processes together");
 	} else {
 		strbuf_append(&text, "in ");
 		report_put_program(&text, leader);
-		strbuf_append(&text, ", alone");
+		if (is_bound)
+			strbuf_printf(&text, "; at most %s", most);
+		else
+			strbuf_append(&text, ", alone");
 	}
 	if (text.failed) {
 		out->failed = true;
@@ -76,7 +83,7 @@ static void put_live(struct strbuf *out, const struct analyze_together *together
 	strbuf_append(out, "in ");
 	report_put_blocks(out, together->counts.live_blocks);
 	strbuf_append(out, together->is_running ? ", and what ended processes left\n"
-						: ": what each process left at its end, in all\n");
+						: ": left by all at their ends, summed\n");
 }
 
 /* --- what was not seen ------------------------------------------------------------------ */
@@ -177,18 +184,21 @@ static void put_program(struct strbuf *out, const struct analyze_model *model,
 {
 	const struct analyze_section *section = &together->programs.items[place];
 	const struct analyze_process *largest = &model->processes[section->largest];
-	CLEANUP_STRBUF struct strbuf name = STRBUF_EMPTY;
+	CLEANUP_STRBUF struct strbuf name = STRBUF_EMPTY, pid = STRBUF_EMPTY;
 
 	put_row(out, together,
 		&((struct row){section->counts, section->tree_peak_bytes, section->process_count}));
 	report_put_program_name(&name, largest);
 	if (largest->pid != ANALYZE_UNKNOWN)
-		strbuf_printf(&name,
-			      section->process_count > 1 ? ", the largest: pid %" PRIu64
+		strbuf_printf(&pid,
+			      section->process_count > 1 ? ", largest: pid %" PRIu64
 							 : ", pid %" PRIu64,
 			      largest->pid);
-	report_put_cut(out, &name, columns);
+	report_put_cut(out, &name, columns - pid.length);
+	if (pid.length)
+		strbuf_append(out, pid.text);
 	strbuf_append_char(out, '\n');
+	out->failed |= pid.failed;
 }
 
 static bool is_small(const struct analyze_together *together, const struct analyze_section *section,

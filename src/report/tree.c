@@ -21,6 +21,7 @@ struct pending {
 
 struct printing {
 	const struct analyze_model *model;
+	const struct analyze_sections *sections;
 	const struct analyze_tree *tree;
 	const struct report_options *options;
 	uint64_t least;
@@ -151,19 +152,46 @@ static struct error *print_nodes(struct printing *printing)
 	return NULL;
 }
 
-static void put_heading(struct printing *printing, const struct analyze_process *process,
+/* A tree: of a process, or of a section's processes together. */
+struct trunk {
+	uint32_t section;
+	uint32_t process; /* or ANALYZE_ALL_PROCESSES: all of the section's */
+	uint64_t value;
+};
+
+/* "cc1plus, pid 4711: "; of several "cc1plus, 12 processes: " */
+static void put_whose(struct printing *printing, const struct trunk *trunk)
+{
+	const struct analyze_section *section = &printing->sections->items[trunk->section];
+	struct strbuf *text = &printing->text;
+
+	if (printing->model->process_count == 1)
+		return;
+	strbuf_append(text, printing->is_next ? "\n" : "");
+	printing->is_next = true;
+	if (trunk->process != ANALYZE_ALL_PROCESSES) {
+		report_put_program(text, &printing->model->processes[trunk->process]);
+	} else if (section->process_count == 1) {
+		report_put_program(text, &printing->model->processes[section->largest]);
+	} else {
+		if (printing->options->split != ANALYZE_SPLIT_NOTHING) {
+			report_put_program_name(text,
+						&printing->model->processes[section->largest]);
+			strbuf_append(text, ", ");
+		}
+		report_put_plural(text, section->process_count, "process", "processes together");
+	}
+	strbuf_append_char(text, '\n');
+}
+
+static void put_heading(struct printing *printing, const struct trunk *trunk,
 			enum analyze_direction direction)
 {
 	const struct report_options *options = printing->options;
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	bool down = direction == ANALYZE_TOP_DOWN;
 
-	if (printing->model->process_count > 1) {
-		strbuf_append(&printing->text, printing->is_next ? "\n" : "");
-		report_put_program(&printing->text, process);
-		strbuf_append(&printing->text, ": ");
-		printing->is_next = true;
-	}
+	put_whose(printing, trunk);
 	report_put_figure(&text, printing->tree->nodes[0].value, options->order);
 	strbuf_printf(&text, " %s, %s; branches under %u %% are summed",
 		      report_order_words(options->order),
@@ -177,16 +205,16 @@ static void put_heading(struct printing *printing, const struct analyze_process 
 	strbuf_append_char(&printing->text, '\n');
 }
 
-static struct error *print_tree(struct printing *printing, uint32_t process,
+static struct error *print_tree(struct printing *printing, const struct trunk *trunk,
 				enum analyze_direction direction)
 {
-	const struct analyze_process *of = &printing->model->processes[process];
-	uint64_t value = analyze_order_value(&of->counts, printing->options->order);
 	struct analyze_tree_options options = {
-		.process = process,
+		.process = trunk->process,
+		.sections = printing->sections,
+		.section = trunk->section,
 		.order = printing->options->order,
 		.direction = direction,
-		.least = value / 100 * LEAST_PERCENT + 1,
+		.least = trunk->value / 100 * LEAST_PERCENT + 1,
 	};
 	struct analyze_tree tree;
 
@@ -194,7 +222,7 @@ static struct error *print_tree(struct printing *printing, uint32_t process,
 	printing->tree = &tree;
 	printing->least = options.least;
 	printing->is_upwards = direction == ANALYZE_BOTTOM_UP;
-	put_heading(printing, of, direction);
+	put_heading(printing, trunk, direction);
 	struct error *error = print_nodes(printing);
 
 	printing->tree = NULL;
@@ -202,49 +230,49 @@ static struct error *print_tree(struct printing *printing, uint32_t process,
 	return error ? error : report_flush(&printing->text, printing->out);
 }
 
-struct share {
-	uint64_t value;
-	uint32_t process;
-};
-
 static int largest_first(const void *a, const void *b)
 {
-	const struct share *x = a, *y = b;
+	const struct trunk *x = a, *y = b;
 
 	if (x->value != y->value)
 		return x->value < y->value ? 1 : -1;
-	return (x->process > y->process) - (x->process < y->process);
+	return (x->section > y->section) - (x->section < y->section);
 }
 
 /* A build has hundreds of processes: those that are nothing beside the others are counted. */
-static struct error *print_trees(struct printing *printing, struct share *shares,
+static struct error *print_trees(struct printing *printing, struct trunk *trunks,
 				 enum analyze_direction direction)
 {
-	const struct analyze_model *model = printing->model;
+	const struct analyze_sections *sections = printing->sections;
+	enum analyze_order order = printing->options->order;
 	uint64_t sum = 0;
 	size_t left_out = 0;
 
-	for (uint32_t i = 0; i < model->process_count; i++) {
-		shares[i].process = i;
-		shares[i].value =
-			analyze_order_value(&model->processes[i].counts, printing->options->order);
-		sum += shares[i].value;
+	for (uint32_t i = 0; i < sections->count; i++) {
+		const struct analyze_section *section = &sections->items[i];
+
+		trunks[i].section = i;
+		trunks[i].value = analyze_order_value(&section->counts, order);
+		/* Shares of different peaks do not add up to one. */
+		trunks[i].process =
+			order == ANALYZE_BY_PEAK ? section->largest : ANALYZE_ALL_PROCESSES;
+		sum += trunks[i].value;
 	}
-	qsort(shares, model->process_count, sizeof(*shares), largest_first);
-	for (size_t i = 0; i < model->process_count; i++) {
-		if (shares[i].value && shares[i].value >= sum / 100 * LEAST_PERCENT)
-			TRY(print_tree(printing, shares[i].process, direction));
+	qsort(trunks, sections->count, sizeof(*trunks), largest_first);
+	for (size_t i = 0; i < sections->count; i++) {
+		if (trunks[i].value && trunks[i].value >= sum / 100 * LEAST_PERCENT)
+			TRY(print_tree(printing, &trunks[i], direction));
 		else
 			left_out++;
 	}
 	if (sum == 0) {
-		report_put_figure(&printing->text, 0, printing->options->order);
+		report_put_figure(&printing->text, 0, order);
 		strbuf_printf(&printing->text, " %s: nothing to make a tree of\n",
-			      report_order_words(printing->options->order));
+			      report_order_words(order));
 	} else if (left_out) {
 		strbuf_append_char(&printing->text, '\n');
-		report_put_plural(&printing->text, left_out, "process had less than 1 % of that\n",
-				  "processes had less than 1 % of that each\n");
+		report_put_plural(&printing->text, left_out, "other had less than 1 % of that\n",
+				  "others had less than 1 % of that each\n");
 	}
 	return report_flush(&printing->text, printing->out);
 }
@@ -253,10 +281,20 @@ struct error *report_tree_print(struct analyze_model *model, const struct report
 				enum analyze_direction direction, FILE *out)
 {
 	struct printing printing = {.model = model, .options = options, .out = out};
-	CLEANUP_FREE struct share *shares = calloc(model->process_count + 1, sizeof(*shares));
-	struct error *error =
-		shares ? print_trees(&printing, shares, direction) : error_no_memory();
+	enum analyze_split split = options->split;
+	struct analyze_sections sections;
 
+	if (options->order == ANALYZE_BY_PEAK && split == ANALYZE_SPLIT_NOTHING)
+		split = ANALYZE_SPLIT_PROCESS;
+	TRY(analyze_sections_make(model, split, &sections));
+	struct trunk *trunks = calloc(sections.count + 1, sizeof(*trunks));
+
+	printing.sections = &sections;
+	struct error *error =
+		trunks ? print_trees(&printing, trunks, direction) : error_no_memory();
+
+	free(trunks);
+	analyze_sections_free(&sections);
 	vector_free(&printing.pending);
 	strbuf_free(&printing.text);
 	return error;

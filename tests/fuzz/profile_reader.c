@@ -114,7 +114,7 @@ static void read_some(struct store_reader *reader)
 
 static void print(struct analyze_model *model)
 {
-	const struct report_options options = {.sites = 5};
+	struct report_options options = {.sites = 5, .processes = 5};
 	const struct report_summary summary = {.saved_path = "image"};
 	const struct analyze_linear linear = {.high = 1000, .step = 100};
 	struct report_hist hist = {.limit = 3};
@@ -125,16 +125,20 @@ static void print(struct analyze_model *model)
 	if (!out)
 		abort();
 	error_free(report_json_print(model, &options, out));
-	error_free(report_text_print(model, &options, out));
-	error_free(report_tree_print(model, &options, ANALYZE_TOP_DOWN, out));
-	error_free(report_tree_print(model, &options, ANALYZE_BOTTOM_UP, out));
 	error_free(report_summary_print(model, &summary, out));
 	error_free(report_blocks_print(model, out));
-	error_free(report_info_print(model, "image", &options.style, out));
-	for (hist.by = ANALYZE_BY_NOTHING; hist.by <= ANALYZE_BY_FUNCTION; hist.by++)
+	error_free(report_info_print(model, "image", &options, out));
+	for (hist.by = ANALYZE_BY_NOTHING; hist.by <= ANALYZE_BY_PROGRAM; hist.by++)
 		error_free(report_hist_print(model, &hist, out));
 	hist.linear = &linear;
 	error_free(report_hist_print(model, &hist, out));
+	/* Text merges sites for good: more and more. */
+	for (int split = ANALYZE_SPLIT_PROGRAM; split >= ANALYZE_SPLIT_NOTHING; split--) {
+		options.split = (enum analyze_split)split;
+		error_free(report_tree_print(model, &options, ANALYZE_TOP_DOWN, out));
+		error_free(report_tree_print(model, &options, ANALYZE_BOTTOM_UP, out));
+		error_free(report_text_print(model, &options, out));
+	}
 	fclose(out);
 	free(text);
 }

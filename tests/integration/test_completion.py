@@ -45,7 +45,7 @@ def test_commands_are_those_of_help(run, complete):
     (["report", "--color", "=", "a"], {"auto", "always"}),
     (["report", "--color", "="], {"auto", "always", "never"}),
     (["report", "--tree", "=", "b"], {"bottom-up"}),
-    (["hist", "--by", "t"], {"thread"}), (["--blocks", ""], {"all"}),
+    (["hist", "--by", "t"], {"thread"}), (["report", "--by", ""], {"process", "program"}), (["--blocks", ""], {"all"}),
     (["-o", ""], set()), (["report", ""], set()), (["ls", "-"], set()), (["run", "ls", "-"], set()),
     (["-q", "--color", "never", "ls", "rep"], set()), (["--", "report", "-"], set()),
 ])

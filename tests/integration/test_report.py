@@ -66,13 +66,18 @@ def test_views_order_sites(mallograph, sample, view, key):
 
 def test_names_are_those_of_the_contract(mallograph, sample):
     whole = report(mallograph, sample)
-    assert set(whole) == {"format", "version", "processes", "sites", "others"}
+    assert set(whole) == {"format", "version", "processes", "tree", "sites", "others"}
     assert (whole["format"], whole["version"]) == ("mallograph-report", 1)
     assert set(whole["processes"][0]) == {
         "id", "parent", "how", "pid", "ppid", "exe", "command", "end", "start_s", "duration_s",
         "allocations", "frees", "failed", "unknown_frees", "allocated_bytes", "peak_bytes",
         "peak_blocks", "peak_time_s", "peak_error_bytes", "live_blocks", "live_bytes",
-        "temporary", "threads", "mapped_bytes", "rss_peak_bytes", "ledger_bytes", "losses",
+        "temporary", "threads", "mapped_bytes", "rss_peak_bytes", "ledger_bytes",
+        "tree_peak_bytes", "losses",
+    }
+    assert set(whole["tree"]) == {
+        "processes", "allocations", "frees", "failed", "allocated_bytes", "peak_bytes",
+        "peak_most_bytes", "peak_time_s", "live_bytes", "live_blocks", "temporary",
     }
     assert set(whole["sites"][0]) == {"process", "function_called", "sizes", "stack", *KEYS}
     assert set(whole["sites"][0]["stack"][0]) == {

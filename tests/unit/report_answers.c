@@ -100,43 +100,6 @@ static void test_branches_further_down(void **state)
 	analyze_model_free(model);
 }
 
-/* Of many processes those with a line are the largest, in their order. */
-static void test_the_largest_processes(void **state)
-{
-	struct maker maker;
-
-	(void)state;
-	begin(&maker);
-	add(&maker, 100, (const char *[]){"work", NULL});
-	struct store_process main = view_process(&maker.view, "program");
-
-	for (unsigned int i = 0; i < 30; i++) {
-		char command[16];
-
-		snprintf(command, sizeof(command), "child %u", i);
-		struct store_process child = view_process(&maker.view, command);
-
-		child.parent = 1;
-		child.how = STORE_HOW_FORK;
-		child.peak_bytes = i == 25 ? 5000 : 100 + (i + 10) % 30;
-		assert_null(store_put(maker.view.writer, &child));
-	}
-	struct analyze_model *model = end(&maker, &main, 100);
-
-	for (unsigned int i = 0; i < 30; i++) {
-		char line[32];
-
-		snprintf(line, sizeof(line), "          'child %u'\n", i);
-		/* From 20 on they are the smallest; 25 takes the place of 0. */
-		if ((i < 20 && i > 0) || i == 25)
-			view_assert_shows(model, VIEW_TEXT, line);
-		else
-			view_assert_hides(model, VIEW_TEXT, line);
-	}
-	view_assert_shows(model, VIEW_TEXT, "  and 10 more with smaller peaks: report --json\n");
-	analyze_model_free(model);
-}
-
 /* A little narrower is better than a little more. */
 static void test_the_narrower_function(void **state)
 {
@@ -387,7 +350,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_event_loop),
 		cmocka_unit_test(test_branches_further_down),
-		cmocka_unit_test(test_the_largest_processes),
 		cmocka_unit_test(test_the_narrower_function),
 		cmocka_unit_test(test_main),
 		cmocka_unit_test(test_recursion_has_no_branches),

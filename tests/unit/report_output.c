@@ -285,7 +285,7 @@ static void test_text(void **state)
 	char *text = print(&writer, TEXT, &options, NULL);
 
 	assert_narrow(text);
-	assert_contains(text, "\n  1. 1 temporary (100.0 %) by realloc, pid 4711\n"
+	assert_contains(text, "\n  1. 1 temporary (100.0 %) by realloc, sample, pid 4711\n"
 			      "     2 allocations (1 temporary), 98 KiB\n"
 			      "     peak 0 B in 0 blocks; live 49 KiB in 1 block\n"
 			      "       libsample.so.1+0x5678\n"
@@ -315,7 +315,11 @@ static const char sample_json_site[] =
 	"],\n"
 	"\"others\": {\"allocations\": 20, \"frees\": 13, \"allocated_bytes\": 5287, "
 	"\"peak_bytes\": 5050, \"peak_blocks\": 14, \"live_bytes\": 4800, "
-	"\"live_blocks\": 7, \"temporary\": 0}}\n";
+	"\"live_blocks\": 7, \"temporary\": 0},\n"
+	"\"tree\": {\"processes\": 2, \"allocations\": 22, \"frees\": 14, \"failed\": 2, "
+	"\"allocated_bytes\": 105287, \"peak_bytes\": 5000, \"peak_most_bytes\": 5050, "
+	"\"peak_time_s\": 0.002000000, \"live_bytes\": 54800, \"live_blocks\": 8, \"temporary\": "
+	"1}}\n";
 
 static const char sample_json_process[] =
 	"{\"id\": 1, \"parent\": null, \"how\": \"root\", \"pid\": 4711, \"ppid\": 100, "

@@ -19,6 +19,7 @@
 struct tree {
 	struct view view;
 	uint64_t module, main, work, grow;
+	uint64_t working, growing; /* stacks */
 };
 
 static void begin(struct tree *tree)
@@ -28,6 +29,8 @@ static void begin(struct tree *tree)
 	tree->main = view_place(&tree->view, tree->module, "main", "w.c", 1);
 	tree->work = view_place(&tree->view, tree->module, "work", "w.c", 10);
 	tree->grow = view_place(&tree->view, tree->module, "grow", "w.c", 20);
+	tree->working = view_stack(&tree->view, (uint64_t[]){tree->main, tree->work, 0});
+	tree->growing = view_stack(&tree->view, (uint64_t[]){tree->main, tree->grow, 0});
 }
 
 /* A process of one site, below work or grow, which is all it allocates: count blocks of size at
@@ -49,10 +52,7 @@ static struct store_process process(struct tree *tree, uint64_t parent, enum sto
 	row.allocs = row.peak_blocks = count;
 	row.alloc_bytes = row.peak_bytes = count * size;
 	if (count)
-		view_site(&tree->view, row.id,
-			  view_stack(&tree->view,
-				     (uint64_t[]){tree->main, size > MIB ? tree->grow : tree->work,
-						  0}),
+		view_site(&tree->view, row.id, size > MIB ? tree->growing : tree->working,
 			  size > MIB ? tree->grow : tree->work, count, size, 0);
 	return row;
 }
@@ -97,7 +97,7 @@ static const char shell_summary[] =
 	"            pid 1001, exit 0, 20 ms; 6 processes of 4 programs, complete\n"
 	"\n"
 	"  TREE PEAK    8.0 MiB  at 35 ms in worker, pid 1002, alone\n"
-	"  AT END           0 B  in 0 blocks: what each process left at its end, in all\n"
+	"  AT END           0 B  in 0 blocks: left by all at their ends, summed\n"
 	"  ALLOCATED  35 times, 8.0 MiB; 0 temporary (0.0 %)\n"
 	"\n"
 	"PROGRAMS (peak: of the largest process of each)\n"
@@ -160,9 +160,9 @@ static void test_the_trees_peak(void **state)
 	view_assert_shows(
 		model, VIEW_SUMMARY,
 		"  TREE PEAK   13.0 MiB  at 33 ms (at most 14.0 MiB) of all processes together\n");
-	view_assert_shows(model, VIEW_SUMMARY,
-			  " 12.0 MiB  100.0       2          8  20.0 MiB  worker, the largest: pid "
-			  "1003\n");
+	view_assert_shows(
+		model, VIEW_SUMMARY,
+		" 12.0 MiB  100.0       2          8  20.0 MiB  worker, largest: pid 1003\n");
 	view_assert_shows(model, VIEW_SUMMARY,
 			  "  53 % of the tree's peak was in worker, pid 1003, a child of make, pid "
 			  "1001.\n  All of its peak was allocated by grow (worker).\n");
@@ -180,10 +180,9 @@ static void test_only_bounds(void **state)
 	put_workers(&tree, 0, 0);
 	struct analyze_model *model = view_end(&tree.view);
 
-	view_assert_shows(
-		model, VIEW_SUMMARY,
-		"  TREE PEAK   12.0 MiB  at 35 ms (at most 20.0 MiB) in worker, pid 1003, "
-		"alone\n");
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "  TREE PEAK   12.0 MiB  at least, at 35 ms in worker, pid 1003; at "
+			  "most 20.0 MiB\n");
 	analyze_model_free(model);
 }
 
@@ -196,10 +195,9 @@ static void test_more_than_was_seen(void **state)
 	put_workers(&tree, 9 * MIB, 6 * MIB);
 	struct analyze_model *model = view_end(&tree.view);
 
-	view_assert_shows(
-		model, VIEW_SUMMARY,
-		"  TREE PEAK   12.0 MiB  at 35 ms (at most 15.0 MiB) in worker, pid 1003, "
-		"alone\n");
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "  TREE PEAK   12.0 MiB  at least, at 35 ms in worker, pid 1003; at "
+			  "most 15.0 MiB\n");
 	analyze_model_free(model);
 }
 
@@ -222,12 +220,257 @@ static void test_the_root_alone(void **state)
 	analyze_model_free(model);
 }
 
+/* --- the list ---------------------------------------------------------------------------- */
+
+static const char shell_list[] =
+	"\nPROCESSES\n"
+	"     peak     pid  came      end         start   lasted  command\n"
+	"   1000 B    1001  root      exit 0      10 ms    20 ms  sh\n"
+	"  8.0 MiB    1002  fork+exec exit 0      20 ms    30 ms   worker\n"
+	"     50 B    1004  spawn     exit 0      40 ms    20 ms   sed\n"
+	"     50 B    1005  spawn     exit 0      50 ms    20 ms   sed\n"
+	"     50 B    1006  spawn     exit 0      60 ms    20 ms   sed\n"
+	"     50 B    1007  spawn     exit 0      70 ms    20 ms   git\n"
+	"\n  1. 8.0 MiB at the peak (100.0 %) by malloc, worker, pid 1002\n";
+
+static void test_the_list(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	put_shell(&tree);
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT, shell_list);
+	view_assert_shows(model, VIEW_INFO,
+			  "\nPROCESSES\n    id      peak     pid  came      end         start   "
+			  "lasted  command\n     1    1000 B    1001  root ");
+	view_assert_shows(model, VIEW_INFO, "     3   8.0 MiB    1002  fork+exec exit 0 ");
+	assert_narrow(model, VIEW_TEXT);
+	analyze_model_free(model);
+}
+
+/* A shell in a loop: drivers that each start a compiler, one of which died. */
+static void test_many_alike(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/bin/sh", 10, 100));
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct store_process driver =
+			process(&tree, 1, STORE_HOW_SPAWN, "/usr/bin/gcc", 5, 10);
+		struct store_process compiler = process(&tree, driver.id, STORE_HOW_VFORK,
+							"/usr/lib/cc1", i == 500 ? 9 : 5, 1000);
+
+		if (i == 7) {
+			compiler.end_kind = STORE_END_SIGNAL;
+			compiler.end_code = 11;
+		}
+		put(&tree, driver);
+		put(&tree, compiler);
+	}
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT,
+			  "   1000 B    1001  root      exit 0      10 ms    20 ms  sh\n"
+			  "     50 B x 1,000  spawn     exit 0      20 ms    20 ms   gcc\n"
+			  "  8.8 KiB x 1,000  vfork     1 failed    30 ms    20 ms    cc1\n\n");
+	/* Two stacks in all. */
+	view_assert_shows(model, VIEW_TEXT,
+			  " in 2,001 processes\n     10,014 allocations, 4.8 MiB\n     peak 8.8 "
+			  "KiB in 9 blocks of pid 2003; live 0 B ");
+	analyze_model_free(model);
+}
+
+/* The largest are listed, and where they came from. */
+static void test_a_limit(void **state)
+{
+	struct tree tree;
+	char path[32];
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/bin/sh", 10, 100));
+	for (unsigned int i = 0; i < 30; i++) {
+		snprintf(path, sizeof(path), "/bin/child%02u", i);
+		put(&tree, process(&tree, 1, STORE_HOW_SPAWN, path, 100 + i, 10));
+	}
+	put(&tree, process(&tree, 2, STORE_HOW_FORK, "/bin/child00", 9000, 10));
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT, " ms   child00\n");
+	view_assert_shows(model, VIEW_TEXT, " ms    child00\n");
+	view_assert_hides(model, VIEW_TEXT, "   child12\n");
+	view_assert_shows(model, VIEW_TEXT, "   child13\n");
+	view_assert_shows(model, VIEW_TEXT, "  1.1 KiB at most: 12 others: --processes all\n");
+	analyze_model_free(model);
+}
+
+/* Each the child of the one before: no more than the window is wide. */
+static void test_a_chain(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	for (uint64_t i = 0; i < 3000; i++)
+		put(&tree,
+		    process(&tree, i, i ? STORE_HOW_FORK : STORE_HOW_ROOT, "/bin/deep", 1, 10));
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT, "     10 B at most: 2,980 others: --processes all\n");
+	assert_narrow(model, VIEW_TEXT);
+	analyze_model_free(model);
+}
+
+/* Parents that come later, are themselves, or are not there. */
+static void test_false_parents(void **state)
+{
+	static const uint64_t parents[] = {2, 2, 1, 99, 5, 7, 6};
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++)
+		put(&tree, process(&tree, parents[i], i % 2 ? STORE_HOW_EXEC : STORE_HOW_FORK,
+				   "/bin/false", 1, 10));
+	struct analyze_model *model = view_end(&tree.view);
+
+	for (int kind = 0; kind < VIEW_KINDS; kind++)
+		free(view_print(model, (enum view_kind)kind, NULL));
+	analyze_model_free(model);
+}
+
+/* --- sites -------------------------------------------------------------------------------- */
+
+static char *print_with(struct analyze_model *model, const struct report_options *options,
+			bool tree)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	assert_non_null(out);
+	assert_null(tree ? report_tree_print(model, options, ANALYZE_TOP_DOWN, out)
+			 : report_text_print(model, options, out));
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void assert_part(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in %s", part, text);
+}
+
+static void assert_no_part(const char *text, const char *part)
+{
+	if (strstr(text, part))
+		fail_msg("'%s' in %s", part, text);
+}
+
+static void test_merged(void **state)
+{
+	struct report_options options = {.sites = 20, .split = ANALYZE_SPLIT_PROGRAM};
+	struct tree tree;
+
+	(void)state;
+	put_workers(&tree, 0, 0);
+	struct analyze_model *model = view_end(&tree.view);
+	char *text = print_with(model, &options, false);
+
+	assert_part(text, "\nworker, 2 processes: peak 12.0 MiB (pid 1003), 8 allocations, 20.0 "
+			  "MiB\n\n  1. 12.0 MiB at the peak");
+	assert_part(text, "\nmake, pid 1001: peak 1000 B, 10 allocations, 1000 B\n\n  1. 1000 B");
+	free(text);
+	/* Never 20 MiB: that is a sum of peaks. */
+	view_assert_shows(model, VIEW_TEXT,
+			  "\n  1. 12.0 MiB at the peak (100.0 %) by malloc, in 2 processes\n"
+			  "     8 allocations, 20.0 MiB\n"
+			  "     peak 12.0 MiB in 4 blocks of pid 1003; live 0 B in 0 blocks\n");
+	analyze_model_free(model);
+}
+
+static void test_by_process(void **state)
+{
+	struct report_options options = {.sites = 20, .split = ANALYZE_SPLIT_PROCESS};
+	struct tree tree;
+
+	(void)state;
+	put_workers(&tree, 0, 0);
+	struct analyze_model *model = view_end(&tree.view);
+	char *text = print_with(model, &options, false);
+
+	assert_part(text, "\nworker, pid 1003: peak 12.0 MiB, 4 allocations, 12.0 MiB\n\n  1. 12.0 "
+			  "MiB at the peak (100.0 %) by malloc\n");
+	assert_part(text, "\nworker, pid 1002: peak 8.0 MiB, 4 allocations, 8.0 MiB\n\n  1. 8.0 "
+			  "MiB at the peak (100.0 %) by malloc\n");
+	free(text);
+	analyze_model_free(model);
+}
+
+/* What adds up is one tree, what does not is one each. */
+static void test_trees(void **state)
+{
+	struct report_options options = {.sites = 20, .order = ANALYZE_BY_BYTES};
+	struct tree tree;
+
+	(void)state;
+	put_workers(&tree, 0, 0);
+	struct analyze_model *model = view_end(&tree.view);
+	char *text = print_with(model, &options, true);
+
+	assert_part(text, "3 processes together\n20.0 MiB allocated, ");
+	assert_no_part(text, "pid ");
+	free(text);
+	options.split = ANALYZE_SPLIT_PROGRAM;
+	text = print_with(model, &options, true);
+	assert_part(text, "worker, 2 processes together\n20.0 MiB allocated, ");
+	free(text);
+	options.order = ANALYZE_BY_PEAK;
+	text = print_with(model, &options, true);
+	assert_part(text, "worker, pid 1003\n12.0 MiB at the peak, ");
+	assert_no_part(text, "pid 1002");
+	free(text);
+	options.split = ANALYZE_SPLIT_NOTHING;
+	text = print_with(model, &options, true);
+	assert_part(text, "worker, pid 1003\n12.0 MiB at the peak, ");
+	assert_part(text, "worker, pid 1002\n8.0 MiB at the peak, ");
+	free(text);
+	analyze_model_free(model);
+}
+
+static void test_a_choice(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	put_shell(&tree);
+	struct analyze_model *model = view_end(&tree.view);
+	bool chosen[7] = {[2] = true, [3] = true};
+
+	analyze_model_select(model, chosen);
+	assert_int_equal(model->process_count, 2);
+	assert_int_equal(model->site_count, 2);
+	for (size_t i = 0; i < model->site_count; i++)
+		assert_true(model->processes[model->sites[i].process].id == 3 ||
+			    model->processes[model->sites[i].process].id == 4);
+	view_assert_shows(model, VIEW_TEXT, "            5 other processes are left out\n");
+	analyze_model_free(model);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_shell),        cmocka_unit_test(test_the_trees_peak),
 		cmocka_unit_test(test_only_bounds),    cmocka_unit_test(test_more_than_was_seen),
-		cmocka_unit_test(test_the_root_alone),
+		cmocka_unit_test(test_the_root_alone), cmocka_unit_test(test_the_list),
+		cmocka_unit_test(test_many_alike),     cmocka_unit_test(test_a_limit),
+		cmocka_unit_test(test_a_chain),        cmocka_unit_test(test_false_parents),
+		cmocka_unit_test(test_merged),         cmocka_unit_test(test_by_process),
+		cmocka_unit_test(test_trees),          cmocka_unit_test(test_a_choice),
 	};
 
 	return cmocka_run_group_tests_name("report-processes", tests, NULL, NULL);

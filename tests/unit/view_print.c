@@ -9,7 +9,10 @@
 
 char *view_print(struct analyze_model *model, enum view_kind kind, const struct report_hist *hist)
 {
-	const struct report_options options = {.sites = REPORT_SITES_DEFAULT};
+	const struct report_options options = {
+		.sites = REPORT_SITES_DEFAULT,
+		.processes = REPORT_PROCESSES_DEFAULT,
+	};
 	const struct report_summary summary = {0};
 	const struct report_hist plain = {.limit = 20};
 	struct error *error = NULL;
@@ -41,7 +44,7 @@ char *view_print(struct analyze_model *model, enum view_kind kind, const struct 
 		error = report_hist_print(model, hist ? hist : &plain, out);
 		break;
 	default:
-		error = report_info_print(model, "x.mgp", &options.style, out);
+		error = report_info_print(model, "x.mgp", &options, out);
 		break;
 	}
 	if (error)
