@@ -10,11 +10,12 @@
 #define LOG_DOMAIN "collect"
 #include "base/log.h"
 
-#define FIRST_NS UINT64_C(200000000)
-#define PAUSE_NS UINT64_C(100000000)
-#define GRACE_NS UINT64_C(1000000000)
-#define SLICE_NS UINT64_C(20000000)
-#define BATCH    64u
+#define FIRST_NS  UINT64_C(200000000)
+#define PAUSE_NS  UINT64_C(100000000)
+#define GRACE_NS  UINT64_C(1000000000)
+#define LINGER_NS UINT64_C(2000000000)
+#define SLICE_NS  UINT64_C(20000000)
+#define BATCH     64u
 
 /* A piece of the session file that nobody needs after a time. */
 struct remains {
@@ -30,9 +31,10 @@ struct collect_retiring {
 	const struct collect_finish_options *options;
 	uint64_t due_ns;
 	bool ended;
-	struct map_u64 over;   /* serials that were seen to be over */
-	struct map_u64 newest; /* by pid: the last serial that has it, while candidates are sought */
-	VECTOR(size_t) places; /* of candidates in the reader */
+	struct map_u64 over; /* by serial: when it was seen to be over */
+	struct map_u64
+		newest; /* by pid: the last serial that has it, while candidates are sought */
+	VECTOR(size_t) places;          /* of candidates in the reader */
 	VECTOR(struct remains) remains; /* by time */
 	size_t next;                    /* of those */
 };
@@ -93,8 +95,10 @@ static struct error *find_newest(struct collect_retiring *retiring,
 
 /* Those that were over the last time, too: by now whoever waited has noted how they ended. */
 static struct error *find_candidates(struct collect_retiring *retiring,
-				     const struct ledger_reader *reader, uint64_t *bytes)
+				     const struct ledger_reader *reader, bool *enough)
 {
+	uint64_t bytes = 0, now = clock_now_ns(), oldest = now;
+
 	TRY(find_newest(retiring, reader));
 	retiring->places.count = 0;
 	for (size_t i = 0; i < ledger_reader_process_count(reader); i++) {
@@ -103,13 +107,20 @@ static struct error *find_candidates(struct collect_retiring *retiring,
 		if (collect_early_has_retired(retiring->early, process->serial) ||
 		    !is_over(retiring, process))
 			continue;
-		if (!map_u64_find(&retiring->over, process->serial)) {
-			TRY(map_u64_set(&retiring->over, process->serial, 1));
+		const uint64_t *over = map_u64_find(&retiring->over, process->serial);
+
+		if (!over) {
+			TRY(map_u64_set(&retiring->over, process->serial, now));
 			continue;
 		}
-		*bytes += ledger_reader_bytes(reader, i);
+		if (*over < oldest)
+			oldest = *over;
+		bytes += ledger_reader_bytes(reader, i);
 		TRY(vector_push(&retiring->places, i));
 	}
+	*enough = retiring->places.count >= COLLECT_RETIRE_PROCESSES ||
+		  bytes >= COLLECT_RETIRE_BYTES ||
+		  (collect_early_retired(retiring->early) && now - oldest >= LINGER_NS);
 	return NULL;
 }
 
@@ -133,8 +144,7 @@ static struct error *retire(struct collect_retiring *retiring, struct ledger_rea
 	TRY(collect_early_retire(retiring->early, reader,
 				 collect_snapshots_opened(retiring->snapshots), retiring->options,
 				 places, count));
-	collect_session_set_retired(retiring->session,
-				    collect_early_retired(retiring->early));
+	collect_session_set_retired(retiring->session, collect_early_retired(retiring->early));
 	for (size_t i = 0; i < count; i++) {
 		TRY(collect_snapshots_leave(retiring->snapshots, places[i]));
 		TRY(ledger_reader_extents(reader, places[i], add_remains, retiring));
@@ -144,29 +154,29 @@ static struct error *retire(struct collect_retiring *retiring, struct ledger_rea
 
 static struct error *retire_some(struct collect_retiring *retiring)
 {
-	uint64_t start, bytes = 0;
 	struct ledger_reader *reader;
+	uint64_t start;
 	size_t done = 0;
+	bool enough;
 
 	TRY(collect_snapshots_reader(retiring->snapshots, false, &reader));
-	TRY(find_candidates(retiring, reader, &bytes));
-	if (retiring->places.count < COLLECT_RETIRE_PROCESSES && bytes < COLLECT_RETIRE_BYTES)
+	TRY(find_candidates(retiring, reader, &enough));
+	if (!enough)
 		return NULL;
 	/* One that knows all they did. */
 	TRY(collect_snapshots_reader(retiring->snapshots, true, &reader));
-	TRY(find_candidates(retiring, reader, &bytes));
+	TRY(find_candidates(retiring, reader, &enough));
 
 	size_t count = retiring->places.count;
 
 	start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	while (done < count && clock_ns(CLOCK_THREAD_CPUTIME_ID) - start < SLICE_NS) {
+		uint64_t bytes = 0;
 		size_t batch = 0;
 
 		/* Small ones together, for the sake of who commits them. */
-		for (bytes = 0; batch < BATCH && done + batch < count && bytes < MGL_UNIT_BYTES;
-		     batch++)
-			bytes += ledger_reader_bytes(reader,
-						     retiring->places.items[done + batch]);
+		for (; batch < BATCH && done + batch < count && bytes < MGL_UNIT_BYTES; batch++)
+			bytes += ledger_reader_bytes(reader, retiring->places.items[done + batch]);
 		TRY(retire(retiring, reader, &retiring->places.items[done], batch));
 		done += batch;
 	}

@@ -4,7 +4,7 @@
  * of any number of processes needs room for those that live.
  *
  * Only where there is something to gain: COLLECT_RETIRE_PROCESSES of them, or that many
- * bytes. At most half a processor is spent on it, some milliseconds at a time. A ledger
+ * bytes; from then on all of them after two seconds. At most half a processor is spent on it, some milliseconds at a time. A ledger
  * stays for a second after it was put into the profile, for who reads both. A process whose
  * parent has not waited for it is not over: what the parent learns of its end is yet to come.
  *

@@ -93,39 +93,42 @@ static void write_sample(struct writer *writer)
 	writer_begin(writer, 64);
 	for (unsigned int i = 0; i < PROCESSES; i++) {
 		bool execed = i == 3;
-		struct writer_process *p = writer_process(
-			writer,
-			i == 0 ? MGL_HOW_ROOT
-			: execed ? MGL_HOW_EXEC
-				 : MGL_HOW_FORK,
-			execed ? 1002 : (int32_t)(1000 + i), i == 0 ? 1 : 1000,
-			execed ? "/bin/other" : "/bin/sample");
+		struct writer_process *p =
+			writer_process(writer,
+				       i == 0   ? MGL_HOW_ROOT
+				       : execed ? MGL_HOW_EXEC
+						: MGL_HOW_FORK,
+				       execed ? 1002 : (int32_t)(1000 + i), i == 0 ? 1 : 1000,
+				       execed ? "/bin/other" : "/bin/sample");
 		uint32_t slot_ref, ref;
 		struct mgl_slot *slot = writer_slot(p, i % 2 ? "odd" : "even", &slot_ref);
 		uint64_t base = 0x400000 + 0x10000 * (i % 3);
 		uint32_t program = writer_module(p, "", base, MGL_MODULE_PROGRAM);
-		uint32_t library = writer_module(p, "/lib/shared.so", 0x7f0000000000 + 0x1000000 * i, 0);
+		uint32_t library =
+			writer_module(p, "/lib/shared.so", 0x7f0000000000 + 0x1000000 * i, 0);
 		uint32_t outer = writer_node(p, 0, base + 0x100, program);
 
 		p->header->parent = i && !execed ? 1 : 0;
 		p->header->start_ns = writer->session->start_ns + 1000 * (i + 1);
 		for (unsigned int k = 0; k < 3 + i; k++) {
 			uint64_t size = 16 + 40 * k;
-			uint32_t node = writer_node(p, outer, 0x7f0000000000 + 0x1000000 * i + 16 * k,
-						    library | (k == 1 ? MGL_NODE_FP : 0));
+			uint32_t node =
+				writer_node(p, outer, 0x7f0000000000 + 0x1000000 * i + 16 * k,
+					    library | (k == 1 ? MGL_NODE_FP : 0));
 
 			if (i == 4 && k == 2)
 				node = writer_node(p, outer, 0x555500, 0);
-			struct mgl_row *row = writer_row(p, slot, slot_ref, node,
-							 k % 2 ? MGL_API_MALLOC : MGL_API_CALLOC, size,
-							 &ref);
+			struct mgl_row *row =
+				writer_row(p, slot, slot_ref, node,
+					   k % 2 ? MGL_API_MALLOC : MGL_API_CALLOC, size, &ref);
 
 			writer_allocs(row, 5 + i, size);
 			writer_frees(row, 3, size);
 			row->peak_blocks = 3;
 			row->peak_bytes = (int64_t)(3 * size);
 			for (unsigned int b = 0; b < 2 + i; b++)
-				writer_block(p, 0x20000000 + 0x1000 * (k + 1) + 64 * b, size, ref, b + 1);
+				writer_block(p, 0x20000000 + 0x1000 * (k + 1) + 64 * b, size, ref,
+					     b + 1);
 		}
 		p->header->next_number = 100;
 		p->header->max = 1000;
@@ -289,7 +292,8 @@ static void copy(const char *from, const char *to)
 {
 	char command[1024];
 
-	snprintf(command, sizeof(command), "cp '%s' '%s' && cp '%s-wal' '%s-wal'", from, to, from, to);
+	snprintf(command, sizeof(command), "cp '%s' '%s' && cp '%s-wal' '%s-wal'", from, to, from,
+		 to);
 	assert_int_equal(system(command), 0);
 }
 

@@ -1,0 +1,50 @@
+"""The peak of a tree: what lived in all its processes at one instant, with a bound."""
+
+import sqlite3
+
+import pytest
+
+COUNT, SIZE = 8, 1000000
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tree.mgp"
+
+
+def tree_of(path):
+    """(most that was seen, at most this, sum of shares) of a profile."""
+    with sqlite3.connect(path) as profile:
+        (most,) = profile.execute(
+            "SELECT max(live_bytes) FROM snap WHERE process=0").fetchone()
+        (error,) = profile.execute(
+            "SELECT value FROM meta WHERE key='tree_peak_error'").fetchone()
+        (shares,) = profile.execute("SELECT sum(tree_peak_bytes) FROM process").fetchone()
+        at = profile.execute(
+            "SELECT live_bytes FROM snap WHERE process=0 AND why=2").fetchall()
+    assert at == ([(most,)] if most else [])
+    return most, most + error, shares
+
+
+def test_together(record, path):
+    """All hold at once, longer than snapshots are apart: it was seen, and there was no more."""
+    record.run("brood", "together", COUNT, SIZE, options=["-o", path])
+    most, bound, shares = tree_of(path)
+    assert most == COUNT * SIZE
+    assert bound == COUNT * SIZE
+    assert shares == most
+
+
+def test_in_turn(record, path):
+    """One after the other: whatever was seen, the truth is between the bounds."""
+    record.run("brood", "in_turn", 40, SIZE, options=["-o", path])
+    most, bound, shares = tree_of(path)
+    assert most <= SIZE <= bound
+    assert shares in (most, None)
+
+
+def test_alone(record, path):
+    """A process alone is its own tree."""
+    record.run("small", options=["-o", path])
+    with sqlite3.connect(path) as profile:
+        assert profile.execute("SELECT count(*) FROM snap WHERE process=0").fetchone() == (0,)
