@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 static const char *const names[ENVIRON_COUNT] = {
-	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=",
-	[ENVIRON_OUT] = "MALLOGRAPH_OUT=",
-	[ENVIRON_FROM] = "MALLOGRAPH_FROM=",
+	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=", [ENVIRON_OUT] = "MALLOGRAPH_OUT=",
+	[ENVIRON_FROM] = "MALLOGRAPH_FROM=",       [ENVIRON_CHOICE] = "MALLOGRAPH_CHOICE=",
 	[ENVIRON_PRELOAD] = "LD_PRELOAD=",
 };
 
@@ -55,6 +54,8 @@ bool environ_set(enum environ_variable which, const char *value)
 const char *environ_value(enum environ_variable which) { return values[which]; }
 
 void environ_follow(void) { following = true; }
+
+void environ_unfollow(void) { following = false; }
 
 /* --- where a program came from ---------------------------------------------------- */
 
@@ -146,7 +147,7 @@ static bool scrub_variable(char *s, const char *agent_path)
 
 	if (list)
 		return scrub_preload(list, agent_path);
-	for (int which = ENVIRON_SESSION; which <= ENVIRON_FROM; which++) {
+	for (int which = ENVIRON_SESSION; which <= ENVIRON_CHOICE; which++) {
 		const char *value = value_of(s, (enum environ_variable)which);
 
 		if (!value)

@@ -22,6 +22,7 @@ enum environ_variable {
 	ENVIRON_SESSION,
 	ENVIRON_OUT,
 	ENVIRON_FROM,
+	ENVIRON_CHOICE,
 	ENVIRON_PRELOAD,
 	ENVIRON_COUNT
 };
@@ -37,6 +38,8 @@ void environ_origin(enum mgl_how *how, uint32_t *serial);
 bool environ_set(enum environ_variable which, const char *value);
 /* From now on children are followed: the process has joined a session. */
 void environ_follow(void);
+/* And from now on no more. */
+void environ_unfollow(void);
 
 /* Whether an environment with ours in it differs: not while nothing is followed, nor
  * where the program itself names a session. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/choice.h"
 #include "agent/core.h"
 #include "agent/environ.h"
 #include "agent/hook.h"
@@ -35,6 +36,7 @@ struct following {
 	struct scratch scratch;
 	bool execing;
 	bool missed;
+	bool left_out;
 };
 
 /* A vfork child is not the process whose memory it runs in; a fork child's ledger, if it
@@ -48,6 +50,8 @@ static void count_missed(struct following *f, const struct target *target)
 {
 	struct thread *t;
 
+	if (target->path && !choice_admits(target->path, ""))
+		return;
 	f->missed = true;
 	if (is_recorded_process() && target->path && (t = thread_enter(CFA))) {
 		agent_name_loss(t, MGL_LOSS_MISSED_PROCESS, target->path, strlen(target->path));
@@ -60,19 +64,23 @@ static void count_missed(struct following *f, const struct target *target)
 /* The environment the new program is to get; f->envp is envp where that is the one. */
 static void choose_environment(struct following *f, const struct target *target, char *const envp[])
 {
+	enum mgl_how how = target->replaces ? process_exec_how() : MGL_HOW_SPAWN;
 	size_t bytes;
 
 	if (!environ_differs(envp))
 		return;
+	if (how != MGL_HOW_EXEC && !choice_follows()) {
+		f->left_out = true;
+		choice_left_out(1);
+		return;
+	}
 	bytes = (environ_bytes(envp) + 15) & ~(size_t)15;
 	f->scratch = scratch_take(TARGET_ROOM + bytes);
 	if (f->scratch.memory && environ_admits(envp) &&
 	    target_reaches(environ_value(ENVIRON_PRELOAD)) &&
 	    target_loads_agent(target->dir, target->path, target->flags, target->search,
 			       (char *)f->scratch.memory + bytes))
-		f->envp = environ_inject(envp, f->scratch.memory,
-					 target->replaces ? process_exec_how() : MGL_HOW_SPAWN,
-					 process_origin());
+		f->envp = environ_inject(envp, f->scratch.memory, how, process_origin());
 	else
 		count_missed(f, target);
 }
@@ -99,6 +107,8 @@ static void end(struct following *f, int ret)
 		LEDGER_SET(agent_process->state, MGL_STATE_RUNNING);
 	if (f->missed && ret != 0)
 		agent_count_loss(MGL_LOSS_MISSED_PROCESS, UINT64_MAX); /* none was started */
+	if (f->left_out && ret != 0)
+		choice_left_out(-1);
 	scratch_give(&f->scratch);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/choice.h"
 #include "agent/core.h"
 #include "agent/environ.h"
 #include "agent/hook.h"
@@ -83,6 +84,10 @@ static void lend(void)
 
 	if (atomic_fetch_add(&borrowers, 1) != 0 || !environ_differs(environ))
 		return;
+	if (!choice_follows()) {
+		choice_left_out(1);
+		return;
+	}
 	if (!target_reaches(environ_value(ENVIRON_PRELOAD))) {
 		agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
 		return;

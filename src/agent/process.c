@@ -7,7 +7,9 @@
  * them), and leaves the parent's private structs where they are.
  */
 #include <string.h>
+#include <sys/auxv.h>
 
+#include "agent/choice.h"
 #include "agent/core.h"
 #include "agent/environ.h"
 #include "agent/program_path.h"
@@ -211,6 +213,26 @@ static bool recording_start(enum mgl_how how, uint32_t parent, uint64_t starttim
 	return true;
 }
 
+/* By the name of its file, or that by which it was executed: a link's, or a script's. */
+static bool is_chosen(void)
+{
+	const char *called = (const char *)getauxval(AT_EXECFN);
+
+	if (!choice_asks())
+		return true;
+	long n = program_path(scratch, sizeof(scratch) - 1);
+
+	scratch[n > 0 ? n : 0] = 0;
+	return choice_admits(scratch, called ? called : "");
+}
+
+/* Its children may be recorded all the same. */
+static bool leave_out(void)
+{
+	choice_left_out(1);
+	return false;
+}
+
 static bool first_start(void)
 {
 	enum mgl_how how = MGL_HOW_ROOT;
@@ -220,11 +242,17 @@ static bool first_start(void)
 		return false;
 	environ_scrub(real_agent_path());
 	environ_origin(&how, &origin);
-	if (!session_join() || !recording_start(how, origin, sessionfile_starttime()))
+	if (!session_join())
 		return false;
+	environ_set(ENVIRON_CHOICE, NULL); /* the session has it */
 	environ_set(ENVIRON_SESSION, sessionfile_path()[0] ? sessionfile_path() : NULL);
+	choice_read(session_head());
+	bool chosen = is_chosen();
+
+	if (chosen && !recording_start(how, origin, sessionfile_starttime()))
+		return false;
 	environ_follow();
-	return true;
+	return chosen || leave_out();
 }
 
 /* An interrupted hook that goes on in the parent's ledger must not take it new extents. */
@@ -248,9 +276,20 @@ static bool child_start(void)
 	agent_process = NULL;
 	if (!left)
 		return false;
+	if (!choice_follows()) {
+		agent_current = NULL;
+		environ_unfollow();
+		return leave_out();
+	}
 	private_reset();
 	module_reset();
 	return recording_start(MGL_HOW_FORK, parent, 0);
+}
+
+/* A child of a process that records nothing: not chosen, or not able to. */
+static bool child_left_out(void)
+{
+	return choice_asks() || !choice_follows() ? leave_out() : false;
 }
 
 static bool gate_make(void)
@@ -275,7 +314,7 @@ enum process_started process_start(void)
 
 	started = true;
 	own_pid = sys_getpid();
-	bool records = child ? agent_current && child_start() : first_start();
+	bool records = !child ? first_start() : agent_current ? child_start() : child_left_out();
 
 	is = records ? PROCESS_RECORDS : PROCESS_STOPPED;
 	atomic_store(process_gate, is);

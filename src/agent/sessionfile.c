@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "agent/choice.h"
 #include "agent/core.h"
 #include "agent/environ.h"
 #include "agent/syscall.h"
@@ -177,6 +178,8 @@ static struct mgl_session *session_make(int fd, uint64_t *file_bytes)
 
 	control->version = 1;
 	control->sample_period = 1;
+	if (environ_value(ENVIRON_CHOICE))
+		choice_write((char *)control + MGL_CHOICE_OFFSET, environ_value(ENVIRON_CHOICE));
 	head->layout_version = MGL_LAYOUT_VERSION;
 	head->flags = made_flags;
 	memcpy(head->writer, "mallograph " MALLOGRAPH_VERSION,

@@ -2,19 +2,21 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "cli/choice.h"
 #include "cli/cli.h"
 #include "collect/place.h"
 #include "collect/preload.h"
 
 static const struct cli_option options_table[] = {
 	{'o', "output", "FILE", "where the ledger goes (%p is the pid)"},
+	CLI_CHOICE_OPTIONS,
 	{'h', "help", NULL, "show this"},
 	CLI_OPTIONS_END,
 };
 
 static void print_help(void)
 {
-	printf("Usage: mallograph env [-o FILE]\n"
+	printf("Usage: mallograph env [OPTION…]\n"
 	       "\n"
 	       "Print the lines that make a shell record every program it starts, without a\n"
 	       "collector:\n"
@@ -79,7 +81,7 @@ static struct error *absolute(const char *path, char **ret)
 	return *ret ? NULL : error_no_memory();
 }
 
-static struct error *print_exports(const char *out)
+static struct error *print_exports(const char *out, const char *choice)
 {
 	CLEANUP_FREE char *agent = NULL, *file = NULL;
 	CLEANUP_STRBUF struct strbuf buffer = STRBUF_EMPTY;
@@ -91,32 +93,58 @@ static struct error *print_exports(const char *out)
 	strbuf_append(&buffer, "\"${LD_PRELOAD:+:$LD_PRELOAD}\"\nexport MALLOGRAPH_OUT=");
 	append_quoted(&buffer, file);
 	strbuf_append(&buffer, "\n");
+	if (choice) {
+		strbuf_append(&buffer, "export MALLOGRAPH_CHOICE=");
+		append_quoted(&buffer, choice);
+		strbuf_append(&buffer, "\n");
+	}
 	TRY(strbuf_result(&buffer));
 	fwrite(buffer.text, 1, buffer.length, stdout);
 	return NULL;
 }
 
-int cli_env(char **argv)
+struct request {
+	const char *out;
+	struct cli_choice choice;
+	bool help;
+};
+
+static struct error *parse(char **argv, struct request *request)
 {
 	struct cli_options options = CLI_OPTIONS(options_table, argv);
 	const struct cli_option *option;
-	const char *out = NULL;
+	bool taken;
 
-	while ((option = cli_options_next(&options))) {
-		if (option->letter == 'h') {
-			print_help();
-			return cli_finish(0);
-		}
-		out = options.value;
+	while (!request->help && (option = cli_options_next(&options))) {
+		TRY(cli_choice_take(&request->choice, option, options.value, &taken));
+		request->help |= option->letter == 'h';
+		if (option->letter == 'o')
+			request->out = options.value;
 	}
-	if (options.error)
-		return cli_usage_error("env", options.error);
+	if (options.error || request->help)
+		return options.error;
 	if (argv[options.at])
-		return cli_usage_error(
-			"env", error_create(ERROR_USAGE, "env takes no %s", argv[options.at]));
-	if (out && *out == '\0')
-		return cli_usage_error("env", error_create(ERROR_USAGE, "--output needs a FILE"));
-	struct error *error = print_exports(out);
+		return error_create(ERROR_USAGE, "env takes no %s", argv[options.at]);
+	if (request->out && *request->out == '\0')
+		return error_create(ERROR_USAGE, "--output needs a FILE");
+	return NULL;
+}
 
-	return error ? cli_error(error) : cli_finish(0);
+int cli_env(char **argv)
+{
+	struct request request = {0};
+	struct error *error = parse(argv, &request);
+	int exit_code = 0;
+
+	if (error) {
+		exit_code = cli_usage_error("env", error);
+	} else if (request.help) {
+		print_help();
+		exit_code = cli_finish(0);
+	} else {
+		error = print_exports(request.out, cli_choice_text(&request.choice));
+		exit_code = error ? cli_error(error) : cli_finish(0);
+	}
+	cli_choice_free(&request.choice);
+	return exit_code;
 }

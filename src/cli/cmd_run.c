@@ -8,6 +8,7 @@
 #include "analyze/model.h"
 #include "base/units.h"
 #include "base/vector.h"
+#include "cli/choice.h"
 #include "cli/cli.h"
 #include "cli/view.h"
 #include "collect/run.h"
@@ -37,6 +38,7 @@ static const struct cli_option options_table[] = {
 	 "stop recording where the ledger would grow beyond\nSIZE (a quarter of the free memory)"},
 	{OPTION_MAX_DEPTH, "max-depth", "N",
 	 "keep N frames of a stack, half of them from either end\n(1024)"},
+	CLI_CHOICE_OPTIONS,
 	{OPTION_ALLOC_FN, "alloc-fn", "PATTERN",
 	 "sites are not named after functions that match, as\nafter malloc (a shell pattern; "
 	 "again for more)"},
@@ -54,6 +56,7 @@ struct request {
 	struct collect_run_options run;
 	VECTOR(const char *) alloc_fns;
 	struct cli_symbols symbols;
+	struct cli_choice choice;
 	const char *summary;
 	const char *colour;
 	bool quiet;
@@ -101,6 +104,8 @@ static struct error *take_option(const struct cli_option *option, const char *va
 	bool taken;
 
 	TRY(cli_symbols_take(&request->symbols, option, value, &taken));
+	if (!taken)
+		TRY(cli_choice_take(&request->choice, option, value, &taken));
 	if (taken)
 		return NULL;
 	switch (option->letter) {
@@ -245,6 +250,9 @@ static struct error *print_totals(const struct collect_run *run, const struct re
 
 static void print_notes(const struct collect_run *run, FILE *out)
 {
+	if (run->left_out && run->recorded)
+		cli_note_to(out, "%zu process%s left out, as was asked", run->left_out,
+			    run->left_out == 1 ? " was" : "es were");
 	if (run->running == 1)
 		cli_note_to(out, "1 process still runs; it is recorded up to now");
 	else if (run->running > 1)
@@ -287,7 +295,9 @@ static void print_outcome(const struct collect_run *run, const struct request *r
 {
 	if (!request->quiet)
 		print_summary(run, request);
-	if (run->recorded == 0)
+	if (run->recorded == 0 && run->left_out)
+		cli_note("nothing was recorded: --only and --not leave out all that ran");
+	else if (run->recorded == 0)
 		cli_note(
 			"nothing was recorded: %s ended before the agent could start, or its loader "
 			"ignored LD_PRELOAD",
@@ -311,6 +321,7 @@ static int record(struct request *request)
 		return cli_error(error);
 	request->run.finish.alloc_fns = request->alloc_fns.items;
 	request->run.finish.alloc_fn_count = request->alloc_fns.count;
+	request->run.limits.choice = cli_choice_text(&request->choice);
 	request->symbols.is_quiet = request->quiet;
 	request->run.finish.symbols = cli_symbols_options(&request->symbols);
 	error = collect_run(&request->run, &run, &exit_code);
@@ -351,5 +362,6 @@ int cli_run(char **argv)
 
 	vector_free(&request.alloc_fns);
 	cli_symbols_free(&request.symbols);
+	cli_choice_free(&request.choice);
 	return exit_code;
 }

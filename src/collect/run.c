@@ -90,6 +90,7 @@ static struct error *finish(struct collect_run *run)
 	struct error *error =
 		collect_processes_read(run->session.fd, run->session.path, &processes);
 
+	run->left_out = collect_session_left_out(&run->session);
 	run->recorded = processes.list.count + collect_early_retired(run->early);
 	run->running = collect_processes_live(&processes);
 	/* What the kernel counted is the children's too. */
@@ -127,8 +128,8 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 		ret->leftover = collect_session_unlink(&ret->session);
 		return error;
 	}
-	error = collect_watch(ret->pid, &ret->signals, &ret->session, ret->snapshots,
-			      ret->retiring, &ret->end);
+	error = collect_watch(ret->pid, &ret->signals, &ret->session, ret->snapshots, ret->retiring,
+			      &ret->end);
 	if (error)
 		return error_remedy(error, "The program goes on; once it has ended, mallograph "
 					   "recover saves its recording.");

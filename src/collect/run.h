@@ -45,6 +45,7 @@ struct collect_run {
 	struct error *unsaved;                /* why not; the session file stays where it is */
 	struct error *leftover;               /* why the session file could not be removed */
 	size_t recorded;                      /* ledgers in it */
+	size_t left_out;                      /* processes that were not to be recorded */
 	size_t running;                       /* processes not yet ended */
 };
 

@@ -77,7 +77,8 @@ static struct error *write_all(int fd, const void *data, size_t bytes, off_t off
 	return error_create_system(n < 0 ? errno : ENOSPC, NULL, "cannot write the session file");
 }
 
-static struct error *write_head(struct collect_session *session, uint32_t max_depth)
+static struct error *write_head(struct collect_session *session,
+				const struct collect_session_limits *limits)
 {
 	uint8_t pages[MGL_HEAD_BYTES] = {0};
 	struct mgl_session head = {
@@ -95,13 +96,16 @@ static struct error *write_head(struct collect_session *session, uint32_t max_de
 	struct mgl_control control = {
 		.version = 1,
 		.max_bytes = session->max_bytes,
-		.max_depth = max_depth,
+		.max_depth = limits->depth,
 		.sample_period = 1,
 	};
 
 	snprintf(head.writer, sizeof(head.writer), "mallograph %s", MALLOGRAPH_VERSION);
 	memcpy(pages, &head, sizeof(head));
 	memcpy(pages + MGL_CONTROL_OFFSET, &control, sizeof(control));
+	if (limits->choice)
+		snprintf((char *)pages + MGL_CONTROL_OFFSET + MGL_CHOICE_OFFSET, MGL_CHOICE_BYTES,
+			 "%s", limits->choice);
 
 	struct error *error = write_all(session->fd, pages, sizeof(pages), 0);
 
@@ -152,7 +156,7 @@ static struct error *create_in(unsigned index, pid_t root,
 		limits->bytes ? limits->bytes : collect_limits_default(session->place.fd);
 	session->taken_units = session->populated_units = 1;
 	TRY(size_file(session));
-	TRY(write_head(session, limits->depth));
+	TRY(write_head(session, limits));
 	return name_file(session, root);
 }
 
@@ -203,6 +207,14 @@ struct error *collect_session_used(int fd, const char *path, uint64_t *ret)
 	else
 		*ret = (units < 1 ? 1 : units) * MGL_UNIT_BYTES;
 	return NULL;
+}
+
+size_t collect_session_left_out(const struct collect_session *session)
+{
+	uint32_t count = 0;
+	off_t at = (off_t)offsetof(struct mgl_session, left_out);
+
+	return pread(session->fd, &count, sizeof(count), at) == sizeof(count) ? count : 0;
 }
 
 bool collect_session_tend(struct collect_session *session)
@@ -322,8 +334,7 @@ static void unlink_profile(const char *profile)
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
-		if (snprintf(path, sizeof(path), "%s%s", profile, endings[i]) <
-		    (int)sizeof(path))
+		if (snprintf(path, sizeof(path), "%s%s", profile, endings[i]) < (int)sizeof(path))
 			unlink(path);
 }
 

@@ -24,7 +24,7 @@
 struct collect_session {
 	int fd;
 	struct collect_place place;
-	char *name; /* in the place */
+	char *name;    /* in the place */
 	char *path;    /* absolute, for the agent */
 	char *profile; /* where what is over of it is kept, if anything is */
 	uint64_t file_bytes;
@@ -41,8 +41,9 @@ struct collect_session {
 
 /* Of what is recorded; 0 = the default. */
 struct collect_session_limits {
-	uint64_t bytes; /* of all ledgers */
-	uint32_t depth; /* frames of a stack */
+	uint64_t bytes;     /* of all ledgers */
+	uint32_t depth;     /* frames of a stack */
+	const char *choice; /* of processes, as MGL_CHOICE_BYTES; NULL = all */
 };
 
 /* For the process root, which has not begun to record. */
@@ -71,6 +72,9 @@ char *collect_session_profile(const char *path);
  * says that there are processes in it. *ret NULL = no. */
 struct error *collect_session_kept(const struct ledger_session *session, const char *path,
 				   char **ret) ERROR_MUST_CHECK;
+
+/* Processes that were not to be recorded, as agents say. */
+size_t collect_session_left_out(const struct collect_session *session);
 
 /* Bytes of any session file that were taken, never more than it has. */
 struct error *collect_session_used(int fd, const char *path, uint64_t *ret) ERROR_MUST_CHECK;

@@ -243,7 +243,8 @@ static enum ledger_how how_of(const struct ledger_process *from, bool is_first)
 		return LEDGER_HOW_ATTACH;
 	if (from->how == MGL_HOW_FORK)
 		return LEDGER_HOW_FORK;
-	if (is_first)
+	/* The root itself may be left out. */
+	if (is_first && from->how != MGL_HOW_VFORK && from->how != MGL_HOW_SPAWN)
 		return LEDGER_HOW_ROOT;
 	return from->how == MGL_HOW_VFORK ? LEDGER_HOW_VFORK : LEDGER_HOW_SPAWN;
 }
@@ -343,6 +344,9 @@ struct error *ledger_family_add_missed(struct ledger_reader *reader, struct ledg
 	const struct ledger_session *session = ledger_reader_session(reader);
 	struct ledger_text first = {session->missed_first, strlen(session->missed_first)};
 
+	if (family->count && session->left_out)
+		TRY(ledger_member_add_missing(&family->members[0], "left_out", session->left_out,
+					      NULL));
 	if (family->count == 0 || session->missed == 0)
 		return NULL;
 	return ledger_member_add_missing(&family->members[0], "missed_process", session->missed,

@@ -67,13 +67,13 @@ struct mgl_session {
 	uint64_t magic; /* stored last */
 	uint32_t layout_version;
 	uint32_t flags;
-	char writer[32];        /* "mallograph 0.1.0", NUL-padded */
-	uint64_t unit_bytes;    /* MGL_UNIT_BYTES */
-	uint64_t file_bytes;    /* size the sparse file was given */
-	uint64_t start_ns;      /* CLOCK_MONOTONIC */
-	uint64_t start_unix_ns; /* CLOCK_REALTIME at the same instant */
-	int32_t collector_pid;  /* 0 without one */
-	uint32_t reserved0;
+	char writer[32];            /* "mallograph 0.1.0", NUL-padded */
+	uint64_t unit_bytes;        /* MGL_UNIT_BYTES */
+	uint64_t file_bytes;        /* size the sparse file was given */
+	uint64_t start_ns;          /* CLOCK_MONOTONIC */
+	uint64_t start_unix_ns;     /* CLOCK_REALTIME at the same instant */
+	int32_t collector_pid;      /* 0 without one */
+	_Atomic uint32_t left_out;  /* (A) processes that were not to be recorded */
 	char missed_first[40];      /* by the first of `missed`: name (reason); may lack its NUL */
 	_Atomic uint64_t next_unit; /* (A) first unit nobody took; starts at 1 */
 	_Atomic uint64_t populated_bytes; /* (A) bytes the agents had populated */
@@ -92,6 +92,14 @@ struct mgl_control {
 	_Atomic uint32_t retired; /* processes that are over and in the session's profile beside
 				   * the file (.mgp), but in it no more */
 };
+
+/* In the control page, written once: which processes to record. Lines of text, ended by a
+ * NUL: NO_FOLLOW alone, or ONLY or NOT and a shell pattern. */
+#define MGL_CHOICE_OFFSET    256u
+#define MGL_CHOICE_BYTES     3840u
+#define MGL_CHOICE_NO_FOLLOW 'f'
+#define MGL_CHOICE_ONLY      'o'
+#define MGL_CHOICE_NOT       'n'
 
 /* --- extents ------------------------------------------------------------------ */
 
@@ -385,6 +393,9 @@ struct mgl_row {
 };
 
 _Static_assert(sizeof(struct mgl_session) == 152, "session header");
+_Static_assert(sizeof(struct mgl_control) <= MGL_CHOICE_OFFSET &&
+		       MGL_CHOICE_OFFSET + MGL_CHOICE_BYTES <= MGL_PAGE,
+	       "control page");
 _Static_assert(sizeof(struct mgl_extent) == 64, "extent header");
 _Static_assert(sizeof(struct mgl_node) == MGL_REF_BYTES, "node");
 _Static_assert(sizeof(struct mgl_row) == 128, "row");

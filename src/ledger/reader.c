@@ -72,6 +72,7 @@ static struct error *load_session(struct ledger_reader *reader, uint64_t *ret_un
 	session->start_unix_ns = header.start_unix_ns;
 	session->collector_pid = header.collector_pid;
 	session->missed = header.missed;
+	session->left_out = header.left_out;
 	copy_name(session->missed_first, header.missed_first, sizeof(header.missed_first));
 	session->file_bytes = header.file_bytes;
 	session->retired = load_retired(file);

@@ -37,7 +37,8 @@ struct ledger_session {
 	uint64_t start_ns;
 	uint64_t start_unix_ns;
 	int32_t collector_pid;
-	uint32_t missed; /* processes that could not get a ledger */
+	uint32_t missed;   /* processes that could not get a ledger */
+	uint32_t left_out; /* that were not to be recorded */
 	char missed_first[sizeof(((struct mgl_session *)0)->missed_first) + 1];
 	uint64_t file_bytes;
 	uint32_t retired; /* processes that are kept beside the file and not in it */

@@ -312,6 +312,7 @@ static const struct loss_words loss_words[] = {
 	{"dlmopen", "library opened by dlmopen, which calls malloc unseen",
 	 "libraries opened by dlmopen, which call malloc unseen", false},
 	{"missed_process", "process that ran unrecorded", "processes that ran unrecorded", false},
+	{"left_out", "process left out, as was asked", "processes left out, as was asked", false},
 	{"abandoned_calls", "call left by longjmp or cancellation",
 	 "calls left by longjmp or cancellation", false},
 	{"seccomp", "seccomp filter that stops the ledger from growing",
@@ -336,6 +337,7 @@ static const struct loss_words loss_words[] = {
 bool report_is_loss(const struct analyze_loss *loss)
 {
 	return strcmp(loss->kind.bytes, "series_thinned") != 0 &&
+	       strcmp(loss->kind.bytes, "left_out") != 0 &&
 	       strcmp(loss->kind.bytes, "blocks_not_listed") != 0;
 }
 
