@@ -130,7 +130,7 @@ void *private_pages_kept(size_t bytes);
 /* Gives the memory back, not the addresses. */
 void private_pages_free(void *pages, size_t bytes);
 
-/* --- session.c: the shared file ------------------------------------------------- */
+/* --- records.c: space in the shared file ------------------------------------------------- */
 
 /* Populated record space. The pointer stays valid for the life of the process. */
 void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref); /* 16-byte aligned */

@@ -85,6 +85,8 @@ struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, u
 bool session_populate(void *at, size_t bytes);
 /* In a child of fork: private zero pages over everything of the parent's ledger. */
 bool session_leave_parent(void);
+/* There, while no other thread is let in: the first units of its own, in one piece. */
+void session_reserve(void);
 /* NULL where the ref is not inside the process's record space. */
 void *agent_record_at(const struct agent *a, uint32_t ref);
 /* A populated page of record space, at a moment when there may be no struct thread. */
@@ -96,7 +98,7 @@ void session_prepare_frozen(struct thread *t);
 
 bool trie_start(struct agent *a);
 
-/* --- session.c: records ------------------------------------------------------------- */
+/* --- records.c --------------------------------------------------------------------- */
 
 /* The row a shadow word names; NULL = there is none, as of a tag. Twelve bits of the word
  * index units[], so whatever the word holds, this reads nothing else. */

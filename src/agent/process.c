@@ -281,6 +281,7 @@ static bool child_start(void)
 		environ_unfollow();
 		return leave_out();
 	}
+	session_reserve();
 	private_reset();
 	module_reset();
 	return recording_start(MGL_HOW_FORK, parent, 0);

@@ -29,6 +29,8 @@ static const struct call samples[] = {
 	  0}},
 	{SYS_munmap, {PLACE, 1 << 21}},
 	{SYS_mremap, {PLACE, 0, 1 << 21, MREMAP_MAYMOVE}},
+	{SYS_mprotect, {PLACE, 1 << 12, PROT_NONE}},
+	{SYS_mprotect, {PLACE, 1 << 21, PROT_READ | PROT_WRITE}},
 	{SYS_madvise, {PLACE, 1 << 16, MADV_POPULATE_WRITE}},
 	{SYS_madvise, {PLACE, 1 << 21, MADV_DONTDUMP}},
 	{SYS_madvise, {PLACE, 1 << 16, MADV_WIPEONFORK}},

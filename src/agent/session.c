@@ -2,21 +2,19 @@
  * The session file as the agent sees it: opened once by path, its head mapped, the
  * descriptor closed. Everything later is mapped by mremap(page, 0, bytes), which makes
  * another mapping of a shared file from a page of it (mremap(2), "old_size is zero").
- * The new mapping starts at the page's own file offset, so a far extent is reached by
- * hops, each of which leaves a page behind as the next seed.
+ * The new mapping starts at the page's own file offset: what lies before the wanted part is
+ * cut off again. Where there is no address space for that, an extent is reached by hops, each
+ * of which leaves a page behind as the next seed.
  *
  * No store reaches a page that MADV_POPULATE_WRITE has not accepted: a full file system
  * is then an error code here and not a SIGBUS in the target.
  */
 #include "agent/core.h"
 #include "agent/sessionfile.h"
-#include "agent/shadow.h"
-#include "agent/signals.h"
+#include "agent/syscall.h"
 
-#define HOP_BYTES           (UINT64_C(64) << 20)
-#define MAPPED_MAX          4096u
-#define FROZEN_RECORD_BYTES ((size_t)1 << 20)
-#define FROZEN_SHADOW_PAGES 256u
+#define NEAR_BYTES ((size_t)64 << 20)
+#define MAPPED_MAX 4096u
 
 bool agent_frozen;
 
@@ -26,6 +24,10 @@ static uint64_t file_bytes;
 /* The seed nearest to the end: page address >> 12 | file page << 35. Seeds are never
  * unmapped, so whichever one a thread has loaded stays good. */
 static _Atomic uint64_t seed;
+
+/* Units taken and mapped in one piece, so that a small program needs no more; NULL = none left. */
+static uint8_t *reserve;
+static _Atomic uint32_t reserve_used;
 
 /* What a child of fork must cover. */
 static struct {
@@ -52,17 +54,6 @@ static void *seed_page(uint64_t s)
 }
 
 static uint64_t seed_offset(uint64_t s) { return s >> 35 << 12; }
-
-bool session_join(void)
-{
-	if (head)
-		return true;
-	head = sessionfile_open(&file_bytes);
-	if (!head)
-		return false;
-	atomic_store(&seed, seed_pack((char *)head + MGL_SEED_OFFSET, MGL_SEED_OFFSET));
-	return true;
-}
 
 static bool populate(void *at, size_t bytes)
 {
@@ -97,36 +88,63 @@ bool session_populate(void *at, size_t bytes)
 	return true;
 }
 
+/* Where the copy of a mapping starts at the seed and is cut off below what is wanted, the kernel
+ * would fill all of it if the seed is locked in memory (mlockall): not where it has no access. */
+static void seed_close(uint64_t s) { sys_mprotect(seed_page(s), MGL_PAGE, PROT_NONE); }
+
+/* The part of a window that is wanted; NULL = refused. */
+static uint8_t *window_cut(char *window, size_t lead, size_t bytes)
+{
+	if (lead)
+		sys_munmap(window, lead);
+	if (sys_mprotect(window + lead, bytes, PROT_READ | PROT_WRITE) == 0)
+		return (uint8_t *)window + lead;
+	sys_munmap(window + lead, bytes);
+	return NULL;
+}
+
+/* A seed as far on as there is address space for, *most bytes; false = there is none. */
+static bool seed_hop(uint64_t *from, size_t lead, size_t *most)
+{
+	size_t hop = (*most < lead ? *most : lead) & ~(size_t)(MGL_PAGE - 1);
+
+	if (hop < MGL_UNIT_BYTES)
+		return false;
+	char *window = sys_mremap(seed_page(*from), 0, hop, MREMAP_MAYMOVE);
+
+	if (sys_failed(window)) {
+		*most = hop / 2;
+		return true;
+	}
+	sys_munmap(window, hop - MGL_PAGE);
+	*from = seed_pack(window + hop - MGL_PAGE, seed_offset(*from) + hop - MGL_PAGE);
+	atomic_store(&seed, *from);
+	return true;
+}
+
 /* A mapping of [offset, offset + bytes) of the session file; NULL = refused. */
 static uint8_t *map_far(uint64_t offset, size_t bytes)
 {
 	uint64_t from = atomic_load(&seed);
-	uint64_t hop = HOP_BYTES;
+	size_t most = SIZE_MAX;
 
 	if (seed_offset(from) > offset) /* another thread has hopped past it */
 		from = seed_pack((char *)head + MGL_SEED_OFFSET, MGL_SEED_OFFSET);
-	while (offset + bytes - seed_offset(from) >
-	       HOP_BYTES + MGL_MAX_EXTENT_UNITS * MGL_UNIT_BYTES) {
-		char *window = sys_mremap(seed_page(from), 0, hop, MREMAP_MAYMOVE);
+	for (;;) {
+		size_t lead = offset - seed_offset(from), whole = lead + bytes;
 
-		if (sys_failed(window)) {
-			hop /= 2;
-			if (hop < MGL_UNIT_BYTES)
-				return NULL;
-			continue;
+		if (lead > NEAR_BYTES)
+			seed_close(from);
+		if (whole <= most) {
+			char *window = sys_mremap(seed_page(from), 0, whole, MREMAP_MAYMOVE);
+
+			if (!sys_failed(window))
+				return window_cut(window, lead, bytes);
+			most = whole / 2;
 		}
-		sys_munmap(window, hop - MGL_PAGE);
-		from = seed_pack(window + hop - MGL_PAGE, seed_offset(from) + hop - MGL_PAGE);
-		atomic_store(&seed, from);
+		if (!seed_hop(&from, lead, &most))
+			return NULL;
 	}
-	size_t lead = offset - seed_offset(from);
-	uint8_t *window = sys_mremap(seed_page(from), 0, lead + bytes, MREMAP_MAYMOVE);
-
-	if (sys_failed(window))
-		return NULL;
-	if (lead)
-		sys_munmap(window, lead);
-	return window + lead;
 }
 
 /* Remembers a mapping for a child of fork. false: too many. */
@@ -141,23 +159,62 @@ static bool mapped_add(void *base, size_t bytes)
 	return true;
 }
 
-/* Takes and maps units; NULL = inert now. */
-static uint8_t *units_take(uint32_t units)
+/* The file's place of units nobody has yet; 0 = there are none left. */
+static uint64_t units_claim(uint32_t units)
 {
-	uint8_t *base = units == 1 ? sessionfile_take_unit() : NULL;
-
-	if (base && mapped_add(base, MGL_UNIT_BYTES))
-		return base;
 	uint64_t unit = atomic_fetch_add(&head->next_unit, units);
 	uint64_t last = file_bytes >> MGL_UNIT_SHIFT;
 
-	if (unit == 0 || unit >= last || units > last - unit) {
+	return unit >= last || units > last - unit ? 0 : unit << MGL_UNIT_SHIFT;
+}
+
+static uint8_t *reserve_take(void)
+{
+	uint32_t n = reserve ? atomic_fetch_add(&reserve_used, 1) : SESSIONFILE_UNITS;
+
+	if (n < SESSIONFILE_UNITS)
+		return reserve + n * MGL_UNIT_BYTES;
+	reserve = NULL;
+	return NULL;
+}
+
+static void reserve_set(uint8_t *units)
+{
+	bool covered = units && mapped_add(units, SESSIONFILE_UNITS * MGL_UNIT_BYTES);
+
+	reserve_used = 0;
+	reserve = covered ? units : NULL;
+}
+
+bool session_join(void)
+{
+	uint8_t *units = NULL;
+
+	if (head)
+		return true;
+	head = sessionfile_open(&file_bytes, &units);
+	if (!head)
+		return false;
+	atomic_store(&seed, seed_pack((char *)head + MGL_SEED_OFFSET, MGL_SEED_OFFSET));
+	reserve_set(units);
+	return true;
+}
+
+/* Takes and maps units; NULL = inert now. */
+static uint8_t *units_take(uint32_t units)
+{
+	uint8_t *base = units == 1 ? reserve_take() : NULL;
+	size_t bytes = units * MGL_UNIT_BYTES;
+
+	if (base)
+		return base;
+	uint64_t offset = units_claim(units);
+
+	if (offset == 0) {
 		agent_go_inert(MGL_INERT_FILE_FULL);
 		return NULL;
 	}
-	size_t bytes = units * MGL_UNIT_BYTES;
-
-	base = agent_frozen ? NULL : map_far(unit << MGL_UNIT_SHIFT, bytes);
+	base = agent_frozen ? NULL : map_far(offset, bytes);
 	if (!base || !mapped_add(base, bytes)) {
 		agent_go_inert(agent_frozen ? MGL_INERT_SECCOMP : MGL_INERT_NO_MEMORY);
 		return NULL;
@@ -211,7 +268,7 @@ bool session_leave_parent(void)
 	uint32_t n = atomic_load(&mapped_count);
 	bool all = true;
 
-	sessionfile_leave_units();
+	reserve = NULL;
 	if (n > MAPPED_MAX)
 		n = MAPPED_MAX;
 	for (uint32_t i = 0; i < n; i++) {
@@ -227,137 +284,10 @@ bool session_leave_parent(void)
 	return all;
 }
 
-/* --- record space -------------------------------------------------------------- */
-
-/* Pages of the current extent of this kind, or of a new one; NULL = inert. */
-static uint8_t *pages_take(struct agent *a, uint32_t pages, uint32_t *ref)
+void session_reserve(void)
 {
-	struct extent *e = atomic_load_explicit(&a->records, memory_order_acquire);
+	uint64_t offset = units_claim(SESSIONFILE_UNITS);
 
-	for (;;) {
-		uint32_t at = atomic_fetch_add(&e->next_page, pages);
-
-		if (at <= e->pages && pages <= e->pages - at) {
-			*ref = e->first_ref + at * (MGL_PAGE / MGL_REF_BYTES);
-			return e->base + (size_t)at * MGL_PAGE;
-		}
-		if (at > e->pages) /* keep the counter from ever wrapping */
-			atomic_store(&e->next_page, e->pages);
-		uint32_t units = atomic_load(&a->records_size);
-		struct extent *next = session_take_extent(a, MGL_EXTENT_RECORDS, units);
-
-		if (!next)
-			return NULL;
-		if (units < MGL_MAX_EXTENT_UNITS)
-			atomic_store(&a->records_size, units * 2);
-		/* Who loses the race uses its own extent this once and forgets the rest of
-		 * it: a hole in a sparse file. */
-		struct extent *expected = e;
-
-		e = next;
-		atomic_compare_exchange_strong(&a->records, &expected, next);
-	}
-}
-
-void *record_page(struct agent *a, uint32_t *ref)
-{
-	struct signals signals = signals_hold();
-	uint8_t *at = a->inert ? NULL : pages_take(a, 1, ref);
-
-	if (at && !session_populate(at, MGL_PAGE))
-		at = NULL;
-	signals_release(&signals);
-	return at;
-}
-
-static bool records_take(struct thread *t, size_t need)
-{
-	uint32_t ref;
-	size_t bytes = t->records_next ? t->records_next : 2 * MGL_PAGE;
-
-	if (t->agent->inert)
-		return false;
-	if (bytes < need)
-		bytes = (need + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1);
-	uint8_t *at = pages_take(t->agent, (uint32_t)(bytes / MGL_PAGE), &ref);
-
-	if (!at || !session_populate(at, bytes))
-		return false;
-	t->records = at;
-	t->records_stop = at + bytes;
-	t->records_bias = ref - (uint32_t)((uintptr_t)at / MGL_REF_BYTES);
-	if (bytes < 65536)
-		t->records_next = (uint32_t)bytes * 2;
-	return true;
-}
-
-static AGENT_COLD bool records_refill(struct thread *t, size_t need)
-{
-	struct signals signals = signals_hold();
-	bool taken = records_take(t, need);
-
-	signals_release(&signals);
-	return taken;
-}
-
-/* One store moves the bump pointer, so a hook that is left at any moment costs a record. */
-static inline uint32_t record_ref(const struct thread *t, const void *at)
-{
-	return (uint32_t)((uintptr_t)at / MGL_REF_BYTES) + t->records_bias;
-}
-
-void *record_alloc(struct thread *t, size_t bytes, uint32_t *ref)
-{
-	bytes = (bytes + MGL_REF_BYTES - 1) & ~(size_t)(MGL_REF_BYTES - 1);
-	if (bytes > MGL_UNIT_BYTES / 4)
-		return NULL;
-	if (AGENT_UNLIKELY((size_t)(t->records_stop - t->records) < bytes) &&
-	    !records_refill(t, bytes))
-		return NULL;
-	void *at = t->records;
-
-	*ref = record_ref(t, at);
-	t->records += bytes;
-	return at;
-}
-
-void *record_alloc_row(struct thread *t, uint32_t *ref)
-{
-	size_t bytes = sizeof(struct mgl_row);
-
-	if (AGENT_UNLIKELY((size_t)(t->records_stop - t->records) < bytes) &&
-	    !records_refill(t, bytes))
-		return NULL;
-	t->records_stop -= bytes;
-	*ref = record_ref(t, t->records_stop);
-	return t->records_stop;
-}
-
-uint32_t record_blob(struct thread *t, const void *data, size_t bytes)
-{
-	uint32_t ref;
-	void *at = bytes ? record_alloc(t, bytes, &ref) : NULL;
-
-	if (!at)
-		return 0;
-	__builtin_memcpy(at, data, bytes);
-	return ref;
-}
-
-void *agent_record_at(const struct agent *a, uint32_t ref)
-{
-	uint32_t unit = ref >> MGL_REF_UNIT_SHIFT;
-	uint8_t *base = unit < MGL_MAX_RECORD_UNITS ? a->units[unit] : NULL;
-
-	if (AGENT_UNLIKELY(!base || ref == 0))
-		return NULL;
-	return base + (size_t)(ref & ((1u << MGL_REF_UNIT_SHIFT) - 1)) * MGL_REF_BYTES;
-}
-
-void *record_at(const struct thread *t, uint32_t ref) { return agent_record_at(t->agent, ref); }
-
-void session_prepare_frozen(struct thread *t)
-{
-	if (records_refill(t, FROZEN_RECORD_BYTES / 4))
-		shadow_prepare(t, FROZEN_SHADOW_PAGES);
+	if (offset)
+		reserve_set(map_far(offset, SESSIONFILE_UNITS * MGL_UNIT_BYTES));
 }

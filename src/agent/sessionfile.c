@@ -18,9 +18,6 @@ static char path[PATH_MAX];
 static const char *joined; /* NULL = the path */
 static uint32_t made_flags;
 
-static uint8_t *units;
-static _Atomic uint32_t units_used;
-
 const char *sessionfile_path(void) { return joined ? joined : path; }
 
 /* --- names ----------------------------------------------------------------------- */
@@ -97,37 +94,25 @@ static bool head_valid(const struct mgl_session *head)
 	       head->unit_bytes == MGL_UNIT_BYTES && head->next_unit != 0;
 }
 
-/* What a process needs at first, mapped while there is a descriptor. */
-static void units_map(int fd, struct mgl_session *head, uint64_t file_bytes)
+/* What a process needs at first, mapped while there is a descriptor; NULL = refused. */
+static uint8_t *units_map(int fd, struct mgl_session *head, uint64_t file_bytes)
 {
 	uint64_t unit = atomic_fetch_add(&head->next_unit, SESSIONFILE_UNITS);
 	uint64_t last = file_bytes >> MGL_UNIT_SHIFT;
 
 	if (unit == 0 || unit >= last || last - unit < SESSIONFILE_UNITS)
-		return;
-	units = sys_mmap(NULL, SESSIONFILE_UNITS * MGL_UNIT_BYTES, PROT_READ | PROT_WRITE,
-			 MAP_SHARED, fd, unit << MGL_UNIT_SHIFT);
-	if (sys_failed(units))
-		units = NULL;
-	else
-		sys_madvise(units, SESSIONFILE_UNITS * MGL_UNIT_BYTES, MADV_DONTDUMP);
-}
-
-uint8_t *sessionfile_take_unit(void)
-{
-	uint32_t n = units ? atomic_fetch_add(&units_used, 1) : SESSIONFILE_UNITS;
-
-	if (n >= SESSIONFILE_UNITS) {
-		units = NULL;
 		return NULL;
-	}
-	return units + n * MGL_UNIT_BYTES;
-}
+	uint8_t *units = sys_mmap(NULL, SESSIONFILE_UNITS * MGL_UNIT_BYTES, PROT_READ | PROT_WRITE,
+				  MAP_SHARED, fd, unit << MGL_UNIT_SHIFT);
 
-void sessionfile_leave_units(void) { units = NULL; }
+	if (sys_failed(units))
+		return NULL;
+	sys_madvise(units, SESSIONFILE_UNITS * MGL_UNIT_BYTES, MADV_DONTDUMP);
+	return units;
+}
 
 /* A file that is already there: joined if it is a session of ours. */
-static struct mgl_session *session_open(const char *name, uint64_t *file_bytes)
+static struct mgl_session *session_open(const char *name, uint64_t *file_bytes, uint8_t **units)
 {
 	struct stat st = {0};
 	struct mgl_session *head = NULL;
@@ -144,7 +129,7 @@ static struct mgl_session *session_open(const char *name, uint64_t *file_bytes)
 		head = NULL;
 	}
 	if (head)
-		units_map(fd, head, *file_bytes);
+		*units = units_map(fd, head, *file_bytes);
 	sys_close(fd);
 	return head;
 }
@@ -167,7 +152,7 @@ static uint64_t file_size(int fd)
 	return 0;
 }
 
-static struct mgl_session *session_make(int fd, uint64_t *file_bytes)
+static struct mgl_session *session_make(int fd, uint64_t *file_bytes, uint8_t **units)
 {
 	*file_bytes = file_size(fd);
 	struct mgl_session *head = *file_bytes ? head_map(fd, *file_bytes) : NULL;
@@ -192,17 +177,17 @@ static struct mgl_session *session_make(int fd, uint64_t *file_bytes)
 	head->next_process = 1;
 	atomic_thread_fence(memory_order_release);
 	head->magic = MGL_SESSION_MAGIC;
-	units_map(fd, head, *file_bytes);
+	*units = units_map(fd, head, *file_bytes);
 	return head;
 }
 
-static struct mgl_session *session_create(int flags, uint64_t *file_bytes)
+static struct mgl_session *session_create(int flags, uint64_t *file_bytes, uint8_t **units)
 {
 	int fd = (int)sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 
 	if (fd < 0)
 		return NULL;
-	struct mgl_session *head = session_make(fd, file_bytes);
+	struct mgl_session *head = session_make(fd, file_bytes, units);
 
 	sys_close(fd);
 	if (!head)
@@ -211,7 +196,7 @@ static struct mgl_session *session_create(int flags, uint64_t *file_bytes)
 }
 
 /* Where no path works the ledger is lost with the process, but can be read while it lives. */
-static struct mgl_session *session_memfd(uint64_t *file_bytes)
+static struct mgl_session *session_memfd(uint64_t *file_bytes, uint8_t **units)
 {
 	int fd = (int)sys_memfd_create("mallograph", 1 /* MFD_CLOEXEC */);
 
@@ -219,20 +204,20 @@ static struct mgl_session *session_memfd(uint64_t *file_bytes)
 	made_flags |= MGL_SESSION_MEMFD;
 	if (fd < 0)
 		return NULL;
-	struct mgl_session *head = session_make(fd, file_bytes);
+	struct mgl_session *head = session_make(fd, file_bytes, units);
 
 	sys_close(fd);
 	return head;
 }
 
-struct mgl_session *sessionfile_open(uint64_t *file_bytes)
+struct mgl_session *sessionfile_open(uint64_t *file_bytes, uint8_t **units)
 {
 	const char *session = environ_value(ENVIRON_SESSION);
 	const char *out = environ_value(ENVIRON_OUT);
 	struct mgl_session *head = NULL;
 
 	if (session) {
-		head = session_open(session, file_bytes);
+		head = session_open(session, file_bytes, units);
 		joined = head ? session : NULL;
 		if (head || !out)
 			return head;
@@ -241,11 +226,11 @@ struct mgl_session *sessionfile_open(uint64_t *file_bytes)
 	bool named = out ? path_expand(out) : path_default();
 
 	if (named)
-		head = session_create(O_EXCL, file_bytes);
+		head = session_create(O_EXCL, file_bytes, units);
 	if (!head && named && out &&
 	    append_number(append_text(strlen(path), "."), (uint64_t)sys_getpid()) < sizeof(path))
-		head = session_create(O_EXCL, file_bytes);
-	return head ? head : session_memfd(file_bytes);
+		head = session_create(O_EXCL, file_bytes, units);
+	return head ? head : session_memfd(file_bytes, units);
 }
 
 uint64_t sessionfile_starttime(void)

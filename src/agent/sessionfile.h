@@ -9,17 +9,13 @@
 
 #include "agent/agent.h"
 
-/* The mapped head (MGL_HEAD_BYTES) of the session that the environment names, or of a file
- * of our own; *file_bytes is its size. NULL: record nothing. */
-struct mgl_session *sessionfile_open(uint64_t *file_bytes);
-
-/* Units taken and mapped while the file was open, SESSIONFILE_UNITS of them,
- * so that a small program needs no mremap at all; NULL = none left. */
+/* Units that are mapped while the file is open, so that a small program needs no mremap. */
 #define SESSIONFILE_UNITS 2u
-/* Gives out one unit a call. */
-uint8_t *sessionfile_take_unit(void);
-/* In a child of fork: what is left of them is the parent's. */
-void sessionfile_leave_units(void);
+
+/* The mapped head (MGL_HEAD_BYTES) of the session that the environment names, or of a file
+ * of our own; *file_bytes is its size, *units are the first units, NULL = without. NULL:
+ * record nothing. */
+struct mgl_session *sessionfile_open(uint64_t *file_bytes, uint8_t **units);
 
 /* Path of the file, for children after an exec; "" where it has none. */
 const char *sessionfile_path(void);

@@ -30,6 +30,7 @@
 	X(SYS_mmap)           \
 	X(SYS_munmap)         \
 	X(SYS_mremap)         \
+	X(SYS_mprotect)       \
 	X(SYS_madvise)        \
 	X(SYS_rt_sigprocmask) \
 	X(SYS_tgkill)         \
