@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-static const char *lines = ""; /* in the head: "f", "oPATTERN", "nPATTERN" */
-static bool asks, follows = true;
+static const char *lines; /* in the head: "f", "oPATTERN", "nPATTERN"; read where it asks */
+static bool asks, stays;
 static _Atomic uint32_t *left_out;
 
 void choice_write(char page[MGL_CHOICE_BYTES], const char *text)
@@ -101,16 +101,16 @@ void choice_read(const struct mgl_session *head)
 	lines = (const char *)head + MGL_CONTROL_OFFSET + MGL_CHOICE_OFFSET;
 	left_out = (_Atomic uint32_t *)&head->left_out;
 	asks = false;
-	follows = true;
+	stays = false;
 	for (size_t at = 0; at < MGL_CHOICE_BYTES && lines[at]; at = line_next(at)) {
-		follows &= lines[at] != MGL_CHOICE_NO_FOLLOW;
+		stays |= lines[at] == MGL_CHOICE_NO_FOLLOW;
 		asks |= lines[at] == MGL_CHOICE_ONLY || lines[at] == MGL_CHOICE_NOT;
 	}
 }
 
 bool choice_asks(void) { return asks; }
 
-bool choice_follows(void) { return follows; }
+bool choice_follows(void) { return !stays; }
 
 void choice_left_out(int count)
 {

@@ -249,7 +249,10 @@ static bool first_start(void)
 	choice_read(session_head());
 	bool chosen = is_chosen();
 
-	if (chosen && !recording_start(how, origin, sessionfile_starttime()))
+	/* What was executed is known by who did that: /proc takes longer than all else here. */
+	uint64_t starttime = how == MGL_HOW_ROOT ? sessionfile_starttime() : 0;
+
+	if (chosen && !recording_start(how, origin, starttime))
 		return false;
 	environ_follow();
 	return chosen || leave_out();

@@ -5,8 +5,10 @@
 #ifndef MALLOGRAPH_BASE_CLOCK_H
 #define MALLOGRAPH_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 static inline uint64_t clock_ns(clockid_t clock)
 {
@@ -17,6 +19,16 @@ static inline uint64_t clock_ns(clockid_t clock)
 }
 
 static inline uint64_t clock_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+/* Whether a process that began at `ticks` (field 22 of /proc/PID/stat) did so before a time of
+ * CLOCK_MONOTONIC in this boot. */
+static inline bool clock_began_before(uint64_t ticks, uint64_t ns)
+{
+	uint64_t tick = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t asleep = clock_ns(CLOCK_BOOTTIME) - clock_now_ns();
+
+	return ticks * tick < ns + asleep + tick;
+}
 
 /* For poll(2): rounded up, so that it is then; 0 = it has been. */
 static inline int clock_wait_ms(uint64_t due_ns)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/clock.h"
 #include "collect/place.h"
 #include "collect/session.h"
 #include "ledger/layout.h"
@@ -113,7 +114,9 @@ static bool is_alive(const struct collect_process *process)
 {
 	uint64_t starttime = collect_process_starttime(process->pid);
 
-	return starttime != 0 && same_start(process->starttime, starttime);
+	if (starttime == 0 || process->starttime)
+		return starttime != 0 && starttime == process->starttime;
+	return clock_began_before(starttime, process->start_ns);
 }
 
 size_t collect_processes_live(const struct collect_processes *processes)

@@ -103,19 +103,17 @@ static bool stat_read(int32_t pid, char *state, uint64_t *starttime)
 		      state, starttime) == 2;
 }
 
-/* A child of fork does not know its starttime. The pid is still its own if whoever has it
+/* Only the first program of a session knows its starttime. The pid is still its own if whoever has it
  * began before the ledger did, in this boot. */
 static bool began_before(uint64_t starttime, const struct ledger_process *from,
 			 const struct ledger_session *session)
 {
 	uint64_t monotonic = clock_now_ns();
-	uint64_t asleep = clock_ns(CLOCK_BOOTTIME) - monotonic;
 	int64_t boot = (int64_t)(clock_ns(CLOCK_REALTIME) - monotonic);
 	int64_t session_boot = (int64_t)(session->start_unix_ns - session->start_ns);
-	uint64_t tick = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
 	return llabs(boot - session_boot) < 60000000000 &&
-	       starttime * tick < from->start_ns + asleep + tick;
+	       clock_began_before(starttime, from->start_ns);
 }
 
 /* Whether the process is there, and not as a zombie. */

@@ -254,7 +254,7 @@ struct mgl_process {
 	int32_t ppid;
 	_Atomic uint32_t state;
 	uint64_t start_ns;
-	uint64_t starttime; /* field 22 of /proc/PID/stat (clock ticks), 0 = not known */
+	uint64_t starttime; /* of a ROOT: field 22 of /proc/PID/stat (clock ticks); 0 = not known */
 	uint32_t granule_shift;
 	uint32_t main_thread; /* tid */
 	uint32_t exe;         /* ref of a blob: path, no NUL */

@@ -71,6 +71,12 @@ def test_its_segments(agent):
     assert size <= 64
 
 
+def test_it_has_no_initialised_variables(agent):
+    """A page of them would be a mapping more to make at each start, and to copy at each fork."""
+    sizes = re.findall(r" \.data +PROGBITS +\w+ +\w+ +(\w+)", readelf(agent, "-S"))
+    assert [int(size, 16) for size in sizes] in ([], [0])
+
+
 def test_no_general_dynamic_tls(agent):
     # __tls_get_addr may allocate: initial-exec leaves only TPOFF relocations.
     kinds = set(re.findall(r"R_X86_64_(\w*TP\w*|TLS\w*)", readelf(agent, "-r")))
