@@ -48,6 +48,8 @@ void collect_early_work(struct collect_early *early, struct ledger_reader *reade
 struct error *collect_early_retire(struct collect_early *early, struct ledger_reader *reader,
 				   uint64_t opened, const struct collect_finish_options *options,
 				   const size_t *places, size_t count) ERROR_MUST_CHECK;
+/* From now on others do not go first: there is more of that than goes away. */
+void collect_early_hurry(struct collect_early *early);
 /* How many; early may be NULL. */
 size_t collect_early_retired(const struct collect_early *early);
 /* Where they are; NULL = there are none. */

@@ -10,6 +10,8 @@
 #define LOG_DOMAIN "collect"
 #include "base/log.h"
 
+#define MANY 32u /* processes */
+
 /* That sites can be titled anew in the same way. */
 static struct error *put_alloc_fns(struct finishing *finishing)
 {
@@ -183,6 +185,16 @@ static struct error *put_not_kept(struct finishing *finishing)
 			 }));
 }
 
+/* Of many the sites would take much memory until they have titles. */
+static struct error *finish_rest(struct finishing *finishing, size_t place, bool many)
+{
+	if (collect_finish_is_retired(finishing,
+				      ledger_reader_process(finishing->reader, place)->serial))
+		return NULL;
+	TRY(collect_finishing_process(finishing, place));
+	return many ? collect_finish_put_untitled(finishing) : NULL;
+}
+
 static struct error *write_all(struct finishing *finishing)
 {
 	size_t count = ledger_reader_process_count(finishing->reader);
@@ -197,9 +209,7 @@ static struct error *write_all(struct finishing *finishing)
 			finishing->last = serial;
 	}
 	for (size_t i = 0; i < count; i++)
-		if (!collect_finish_is_retired(finishing,
-					       ledger_reader_process(finishing->reader, i)->serial))
-			TRY(collect_finishing_process(finishing, i));
+		TRY(finish_rest(finishing, i, count > MANY));
 	TRY(put_not_kept(finishing));
 	TRY(collect_finish_together(finishing));
 	TRY(collect_finish_stacks(finishing));
@@ -234,8 +244,8 @@ struct error *collect_finish(struct ledger_reader *reader,
 		log_debug("begun again: %s", error->message);
 	error_free(error);
 
-	const char *kept = options->retired ? options->retired
-					    : collect_early_retired_path(options->early);
+	const char *kept =
+		options->retired ? options->retired : collect_early_retired_path(options->early);
 
 	TRY(collect_finishing_open(&finishing, path, name));
 	error = NULL;

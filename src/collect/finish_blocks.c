@@ -155,7 +155,7 @@ static struct error *put_cohorts(struct walking *walking)
 			      &((struct store_cohort){
 				      .snap = process->snaps[process->snap_count - 1].id,
 				      .site = collect_finish_site_id(process->finishing,
-							       cohorts[i].key >> 32),
+								     cohorts[i].key >> 32),
 				      .born = process->snaps[(uint32_t)cohorts[i].key].id,
 				      .blocks = cohorts[i].blocks,
 				      .bytes = cohorts[i].bytes,

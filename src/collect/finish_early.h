@@ -16,6 +16,7 @@ struct collect_early {
 	int fd;          /* of the profile */
 	bool is_open;    /* the finishing */
 	bool ended;      /* it failed, or was taken over */
+	bool in_haste;   /* others do not go first */
 	size_t retired;  /* processes that are kept at path */
 	uint64_t opened; /* the reader that names are attached to */
 	uint64_t due_ns;

@@ -111,8 +111,7 @@ struct error *collect_finishing_write(struct finishing *finishing,
 				      struct ledger_reader *reader) ERROR_MUST_CHECK;
 void collect_finishing_close(struct finishing *finishing);
 /* What is of one process, but the names; place: in the reader's, family: read of it. */
-struct error *collect_finishing_process(struct finishing *finishing,
-					size_t place) ERROR_MUST_CHECK;
+struct error *collect_finishing_process(struct finishing *finishing, size_t place) ERROR_MUST_CHECK;
 /* What a profile says whatever is in it. Again is no harm. */
 struct error *collect_finishing_put_meta(struct finishing *finishing) ERROR_MUST_CHECK;
 /* NULL = none of the process's stacks have names yet. */
@@ -150,6 +149,11 @@ struct error *collect_finish_rows(struct finish_process *process) ERROR_MUST_CHE
 void collect_finish_counts_add(struct finish_counts *counts, const struct ledger_row *row);
 /* What is below 0 counts as damage, unless calls were under way, and is 0. */
 uint64_t collect_finish_clamp(struct finish_process *process, uint64_t value);
+
+/* finish_fold.c: *ret_places: by site of the process, as they are, its place among those that are
+ * left, malloc'd; NULL = all are. After the process's counts, which stay. */
+struct error *collect_finish_fold(struct finish_process *process,
+				  uint32_t **ret_places) ERROR_MUST_CHECK;
 
 /* finish_peak.c: after the rows, what they say of the peak where threads made it. */
 void collect_finish_peak(struct finish_process *process);

@@ -14,7 +14,7 @@
 
 struct seeking {
 	pid_t pid;
-	const char *cwd; /* NULL = not known */
+	const char *cwd;        /* NULL = not known */
 	uint64_t start_unix_ns; /* of the process */
 	struct symbols_jit *jit;
 };
@@ -68,8 +68,7 @@ static struct error *read_debug_dumps(const struct seeking *seeking)
 		base = getenv("HOME");
 	if (!base || !*base)
 		return NULL;
-	if (asprintf(&pattern, "%s/.debug/jit/*/jit-%d.dump", base, (int)seeking->pid) <
-	    0) {
+	if (asprintf(&pattern, "%s/.debug/jit/*/jit-%d.dump", base, (int)seeking->pid) < 0) {
 		pattern = NULL;
 		return error_no_memory();
 	}

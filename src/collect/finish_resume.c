@@ -26,8 +26,8 @@ static unsigned int hex_digit(char c)
 static void read_build_id(const struct store_text *text, struct ledger_module *module)
 {
 	for (size_t i = 0; i + 1 < text->length && i / 2 < sizeof(module->build_id); i += 2) {
-		module->build_id[i / 2] = (uint8_t)(hex_digit(text->bytes[i]) << 4 |
-						    hex_digit(text->bytes[i + 1]));
+		module->build_id[i / 2] =
+			(uint8_t)(hex_digit(text->bytes[i]) << 4 | hex_digit(text->bytes[i + 1]));
 		module->build_id_bytes = (uint32_t)(i / 2) + 1;
 	}
 }

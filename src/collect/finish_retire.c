@@ -88,6 +88,8 @@ static struct error *retire_all(struct collect_early *early, struct ledger_reade
 	struct finishing *finishing = &early->finishing;
 
 	TRY(collect_early_begin(early, reader, opened));
+	if (early->in_haste)
+		TRY(store_writer_hurry(finishing->writer));
 	finishing->options = options;
 	finishing->reader = reader;
 	TRY(collect_finish_read_family(finishing));
@@ -114,6 +116,8 @@ struct error *collect_early_retire(struct collect_early *early, struct ledger_re
 		collect_early_give_up(early, error_create(error->code, "%s", error->message));
 	return error;
 }
+
+void collect_early_hurry(struct collect_early *early) { early->in_haste = true; }
 
 size_t collect_early_retired(const struct collect_early *early)
 {

@@ -321,10 +321,37 @@ static struct error *put_sums(struct summing *summing)
 	return NULL;
 }
 
+static void move_site(struct sum *sum, uint64_t first, const uint32_t *places)
+{
+	sum->key = (first + places[(sum->key >> 32) - first]) << 32 | (uint32_t)sum->key;
+}
+
+/* Sites that are folded have other places. */
+static struct error *fold(struct summing *summing)
+{
+	struct finish_process *process = summing->process;
+	CLEANUP_FREE uint32_t *places = NULL;
+	uint64_t first = process->first_site;
+
+	TRY(collect_finish_fold(process, &places));
+	if (!places)
+		return NULL;
+	for (size_t i = 0; i < process->rows.count; i++)
+		if (process->row_sites[i] != UINT32_MAX)
+			process->row_sites[i] =
+				(uint32_t)first + places[process->row_sites[i] - first];
+	for (size_t i = 0; i < summing->site_sizes.list.count; i++)
+		move_site(&summing->site_sizes.list.items[i], first, places);
+	for (size_t i = 0; i < summing->site_threads.list.count; i++)
+		move_site(&summing->site_threads.list.items[i], first, places);
+	return NULL;
+}
+
 static struct error *sum_up(struct summing *summing, struct threads *threads)
 {
 	TRY(name_threads(summing->process, threads));
 	TRY(add_rows(summing));
+	TRY(fold(summing));
 	TRY(put_threads(summing, threads));
 	return put_sums(summing);
 }
@@ -341,6 +368,8 @@ struct error *collect_finish_rows(struct finish_process *process)
 	sums_deinit(&summing.threads);
 	vector_free(&threads.list);
 	map_index_free(&threads.index);
+	/* Nobody looks for a site of this process again, and places may have changed. */
+	map_index_free(&process->finishing->site_index);
 	process->damage += process->naming->damage;
 	return error;
 }

@@ -294,6 +294,9 @@ static struct error *replay_all(struct replay *replay, uint64_t *left_out)
 		*left_out = history->left_out;
 		TRY(replay_history(replay, history));
 	}
+	/* What was never looked at has an end alone, and that is in its sites. */
+	if (!history || history->snaps.count == 0)
+		return NULL;
 	TRY(replay_end(replay, left_out));
 	return put_series(replay);
 }

@@ -16,6 +16,7 @@
 #define LINGER_NS UINT64_C(2000000000)
 #define SLICE_NS  UINT64_C(20000000)
 #define BATCH     64u
+#define BACKLOG   4u /* times as many wait as are worth it */
 
 /* A piece of the session file that nobody needs after a time. */
 struct remains {
@@ -118,6 +119,9 @@ static struct error *find_candidates(struct collect_retiring *retiring,
 		bytes += ledger_reader_bytes(reader, i);
 		TRY(vector_push(&retiring->places, i));
 	}
+	if (retiring->places.count >= BACKLOG * COLLECT_RETIRE_PROCESSES ||
+	    bytes >= BACKLOG * COLLECT_RETIRE_BYTES)
+		collect_early_hurry(retiring->early);
 	*enough = retiring->places.count >= COLLECT_RETIRE_PROCESSES ||
 		  bytes >= COLLECT_RETIRE_BYTES ||
 		  (collect_early_retired(retiring->early) && now - oldest >= LINGER_NS);
@@ -152,7 +156,8 @@ static struct error *retire(struct collect_retiring *retiring, struct ledger_rea
 	return NULL;
 }
 
-static struct error *retire_some(struct collect_retiring *retiring)
+/* *ret_more: some are left. */
+static struct error *retire_some(struct collect_retiring *retiring, bool *ret_more)
 {
 	struct ledger_reader *reader;
 	uint64_t start;
@@ -180,6 +185,7 @@ static struct error *retire_some(struct collect_retiring *retiring)
 		TRY(retire(retiring, reader, &retiring->places.items[done], batch));
 		done += batch;
 	}
+	*ret_more = done < count;
 	log_info("%zu processes are in the profile", collect_early_retired(retiring->early));
 	return NULL;
 }
@@ -218,10 +224,11 @@ void collect_retiring_step(struct collect_retiring *retiring)
 	if (!retiring || retiring->ended || start < retiring->due_ns)
 		return;
 	release(retiring, start);
-	CLEANUP_ERROR struct error *error = retire_some(retiring);
-	uint64_t now = clock_now_ns();
+	bool more = false;
+	CLEANUP_ERROR struct error *error = retire_some(retiring, &more);
+	uint64_t now = clock_now_ns(), pause = more ? 0 : PAUSE_NS;
 
-	retiring->due_ns = now + (now - start > PAUSE_NS ? now - start : PAUSE_NS);
+	retiring->due_ns = now + (now - start > pause ? now - start : pause);
 	if (error) {
 		log_info("processes that are over stay in the session file: %s", error->message);
 		retiring->ended = true;

@@ -68,6 +68,7 @@ void collect_snapshots_free(struct collect_snapshots *snapshots)
 	vector_free(&snapshots->all.history.snaps);
 	snapshot_tree_free(&snapshots->tree);
 	map_u64_free(&snapshots->by_serial);
+	map_u64_free(&snapshots->ends);
 	ledger_reader_close(snapshots->reader);
 	free(snapshots->name);
 	free(snapshots);

@@ -39,8 +39,8 @@ struct snapshot_subject {
 	uint64_t bytes_in;        /* likewise */
 	uint64_t peak;            /* no more ever lived in it, as last seen */
 	uint64_t start_ns;
-	bool is_settled; /* it has ended, and its end was looked at */
-	bool is_stale;   /* rows were missed in the last look */
+	bool is_settled;                 /* it has ended, and its end was looked at */
+	bool is_stale;                   /* rows were missed in the last look */
 	struct snapshot_stand before[2]; /* of the look before, and of the one before that */
 };
 
@@ -59,6 +59,8 @@ struct collect_snapshots {
 	VECTOR(struct snapshot_subject *) subjects;
 	struct snapshot_subject all; /* its snapshots are of all of them together */
 	struct snapshot_tree tree;
+	struct map_u64 ends; /* by pid: when it was last waited for */
+	uint64_t ends_of;    /* the reader that says so */
 	struct map_u64 by_serial;
 	uint32_t tick;
 	uint64_t interval_ns;

@@ -22,10 +22,11 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 struct error *collect_snapshots_add_stay(struct collect_snapshots *snapshots,
 					 struct snapshot_subject *subject, uint64_t end_ns)
 {
-	struct snapshot_stand *before = subject->before, now = {
-		.live_bytes = subject->sums.live_bytes,
-		.bytes_in = subject->bytes_in,
-	};
+	struct snapshot_stand *before = subject->before,
+			      now = {
+				      .live_bytes = subject->sums.live_bytes,
+				      .bytes_in = subject->bytes_in,
+			      };
 	struct tree_stay stay = {
 		.start_ns = subject->start_ns,
 		.end_ns = end_ns,
@@ -43,11 +44,45 @@ struct error *collect_snapshots_add_stay(struct collect_snapshots *snapshots,
 	return vector_push(&snapshots->tree.stays, stay);
 }
 
+/* By pid: when it was last waited for, as far as the reader knows. */
+static struct error *find_ends(struct collect_snapshots *snapshots)
+{
+	if (snapshots->ends_of == snapshots->opened)
+		return NULL;
+	map_u64_free(&snapshots->ends);
+	for (size_t i = 0; i < ledger_reader_process_count(snapshots->reader); i++) {
+		const struct ledger_process *process = ledger_reader_process(snapshots->reader, i);
+
+		for (size_t j = 0; j < process->wait_count; j++) {
+			const struct ledger_wait *wait = &process->waits[j];
+			const uint64_t *last = map_u64_find(&snapshots->ends, (uint32_t)wait->pid);
+
+			if (!last || *last < wait->ns)
+				TRY(map_u64_set(&snapshots->ends, (uint32_t)wait->pid, wait->ns));
+		}
+	}
+	snapshots->ends_of = snapshots->opened;
+	return NULL;
+}
+
+/* No later than it was waited for, or now. */
+static struct error *end_of(struct collect_snapshots *snapshots,
+			    const struct snapshot_subject *subject, uint64_t *ret)
+{
+	TRY(find_ends(snapshots));
+
+	const uint64_t *waited = map_u64_find(&snapshots->ends, (uint32_t)subject->pid);
+
+	*ret = waited && *waited > subject->start_ns ? *waited : clock_now_ns();
+	return NULL;
+}
+
 struct error *collect_snapshots_settle(struct collect_snapshots *snapshots, size_t place,
 				       struct snapshot_subject *subject)
 {
 	struct ledger_glance glance;
 	struct total total = {0};
+	uint64_t end_ns;
 
 	subject->is_settled = true;
 	TRY(ledger_rows_glance(snapshots->reader, place, add_row, &total, &glance));
@@ -55,7 +90,8 @@ struct error *collect_snapshots_settle(struct collect_snapshots *snapshots, size
 	subject->sums.live_bytes = total.in - total.out;
 	subject->peak = glance.peak;
 	subject->is_stale = glance.stale;
-	return collect_snapshots_add_stay(snapshots, subject, clock_now_ns());
+	TRY(end_of(snapshots, subject, &end_ns));
+	return collect_snapshots_add_stay(snapshots, subject, end_ns);
 }
 
 /* Its ledger tells of a moment that may be long past, and of a process that ended in it. */
@@ -82,8 +118,8 @@ static struct collect_snap add_up(const struct collect_snapshots *snapshots, uin
 
 		if (!is_there(snapshots, subject))
 			continue;
-		const struct collect_snap *snap = vector_at(&subject->history.snaps,
-							    subject->history.snaps.count - 1);
+		const struct collect_snap *snap =
+			vector_at(&subject->history.snaps, subject->history.snaps.count - 1);
 
 		sum.live_blocks += snap->live_blocks;
 		sum.live_bytes += snap->live_bytes;
@@ -123,8 +159,7 @@ struct error *collect_snapshots_close_look(struct collect_snapshots *snapshots, 
 	TRY(snapshot_tree_close(&snapshots->tree, start_ns, now));
 	TRY(keep_best(snapshots, &sum));
 	/* Where nobody was there, the tick goes on. */
-	if (history->snaps.count &&
-	    history->snaps.items[history->snaps.count - 1].tick == sum.tick)
+	if (history->snaps.count && history->snaps.items[history->snaps.count - 1].tick == sum.tick)
 		history->snaps.count--;
 	return vector_push(&history->snaps, sum);
 }

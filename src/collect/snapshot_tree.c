@@ -51,8 +51,7 @@ static uint64_t bound_of_look(const struct snapshot_tree *tree)
 	for (size_t i = 0; i < tree->stays.count; i++) {
 		const struct tree_stay *stay = &tree->stays.items[i];
 
-		if (stay->start_ns <= tree->before_end_ns &&
-		    stay->end_ns >= tree->before_start_ns)
+		if (stay->start_ns <= tree->before_end_ns && stay->end_ns >= tree->before_start_ns)
 			bytes += stay->bound_across;
 	}
 	return bytes;

@@ -207,8 +207,8 @@ static int shorter(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 /* Milliseconds until there is something to do. */
 static int wait_ms(const struct watch *watch)
 {
-	int wait = shorter(clock_wait_ms(watch->tick_due_ns),
-			   collect_retiring_wait(watch->retiring));
+	int wait =
+		shorter(clock_wait_ms(watch->tick_due_ns), collect_retiring_wait(watch->retiring));
 
 	return watch->snapshots ? shorter(wait, collect_snapshots_wait(watch->snapshots)) : wait;
 }

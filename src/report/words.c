@@ -321,6 +321,7 @@ static const struct loss_words loss_words[] = {
 	 "small changes left out of the sites' time lines", false},
 	{"blocks_not_listed", "live block not listed one by one",
 	 "live blocks not listed one by one", false},
+	{"sites_folded", "small site summed with others", "small sites summed with others", false},
 	{"unfinished_calls", "call that had begun and not ended",
 	 "calls that had begun and not ended", false},
 	{"damaged", "thing in the ledger that makes no sense",
@@ -338,6 +339,7 @@ bool report_is_loss(const struct analyze_loss *loss)
 {
 	return strcmp(loss->kind.bytes, "series_thinned") != 0 &&
 	       strcmp(loss->kind.bytes, "left_out") != 0 &&
+	       strcmp(loss->kind.bytes, "sites_folded") != 0 &&
 	       strcmp(loss->kind.bytes, "blocks_not_listed") != 0;
 }
 

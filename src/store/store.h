@@ -333,8 +333,7 @@ bool store_reader_recognises(int fd);
 struct error *store_reader_open(const char *path, struct store_reader **ret) ERROR_MUST_CHECK;
 /* One that its writer has kept, or keeps, with what lies beside it: what was there when it was
  * first read. Only where nobody else could have put these files. */
-struct error *store_reader_open_kept(const char *path,
-				     struct store_reader **ret) ERROR_MUST_CHECK;
+struct error *store_reader_open_kept(const char *path, struct store_reader **ret) ERROR_MUST_CHECK;
 void store_reader_close(struct store_reader *reader);
 
 /* Whether its writer came to its end: a profile that is not finished lacks something. */

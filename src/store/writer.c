@@ -14,8 +14,7 @@ struct error *store_writer_run(struct store_writer *writer, const char *sql)
 	return NULL;
 }
 
-struct error *store_writer_prepare(struct store_writer *writer, const char *sql,
-				   sqlite3_stmt **ret)
+struct error *store_writer_prepare(struct store_writer *writer, const char *sql, sqlite3_stmt **ret)
 {
 	if (sqlite3_prepare_v3(writer->db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL) !=
 	    SQLITE_OK)
@@ -43,7 +42,7 @@ static struct error *begin(struct store_writer *writer)
 	TRY(store_writer_run(writer, "BEGIN"));
 	TRY(store_writer_run(writer, store_schema));
 	TRY(store_writer_prepare(writer, "INSERT OR REPLACE INTO meta(key,value) VALUES(?,?)",
-		    &writer->insert_meta));
+				 &writer->insert_meta));
 	return store_put_meta_number(writer, "finished", 0);
 }
 

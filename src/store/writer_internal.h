@@ -22,7 +22,7 @@ struct store_writer {
 	struct store_queue *queue; /* while there is one, the above and the database are its */
 	unsigned int flushed;
 	bool kept; /* something of it is in the file for good */
-	int nice; /* of the queue's thread */
+	int nice;  /* of the queue's thread */
 	sqlite3_stmt *insert_meta;
 	struct strbuf bytes; /* of all strings, one after the other */
 	VECTOR(struct interned) strings;

@@ -446,14 +446,78 @@ static void test_nothing_recorded(void **state)
 	writer_end(&writer);
 }
 
+/* Of a process of a large tree the small sites are one a function called; nothing of it is lost
+ * but their stacks. */
+static void test_folds(void **state)
+{
+	struct collect_finish_options options = {.sites = 1};
+	unsigned int sites = COLLECT_SITES_KEPT + 300;
+	struct writer writer;
+	uint64_t bytes = 0;
+	uint32_t slot_ref, ref;
+
+	(void)state;
+	writer_begin(&writer, 16);
+	writer_process(&writer, MGL_HOW_ROOT, 4711, 100, "/bin/x");
+	struct writer_process *p = writer_process(&writer, MGL_HOW_FORK, 4712, 4711, "/bin/x");
+	struct mgl_slot *slot = writer_slot(p, "x", &slot_ref);
+	uint32_t program = writer_module(p, "", 0x400000, MGL_MODULE_PROGRAM);
+
+	p->header->parent = 1;
+	for (unsigned int i = 0; i < sites; i++) {
+		/* The first 300 are small by every measure, the last by all but one. */
+		uint64_t size = i < 300 ? 8 : i + 1 == sites ? 9 : 1000 + i % 7;
+		uint64_t count = i + 1 == sites ? 1000 : 3;
+		struct mgl_row *row =
+			writer_row(p, slot, slot_ref, writer_node(p, 0, 0x401000 + 16 * i, program),
+				   i % 2 ? MGL_API_CALLOC : MGL_API_MALLOC, size, &ref);
+
+		writer_allocs(row, count, size);
+		writer_frees(row, count - 1, size);
+		writer_block(p, 0x10000000 + 4096 * (uint64_t)i, size, ref, i + 1);
+		row->peak_blocks = 1;
+		row->peak_bytes = (int64_t)size;
+		bytes += count * size;
+	}
+	struct store_reader *profile = finish(&writer, "folds.mgp", &options);
+
+	assert_int_equal(ask(profile, "SELECT count(*) FROM site"), COLLECT_SITES_KEPT + 2);
+	assert_int_equal(ask(profile, "SELECT count(*) FROM site WHERE stack IS NULL"), 2);
+	assert_int_equal(ask(profile, "SELECT sum(allocs) FROM site WHERE stack IS NULL"), 900);
+	assert_int_equal(ask(profile, "SELECT allocs FROM site WHERE stack IS NULL AND api=2"),
+			 450);
+	assert_int_equal(ask(profile, "SELECT sum(peak_bytes) FROM site WHERE stack IS NULL"),
+			 2400);
+	assert_int_equal(ask(profile, "SELECT sum(alloc_bytes) FROM site"), bytes);
+	assert_int_equal(ask(profile, "SELECT count(*) FROM site WHERE allocs=1000"), 1);
+	assert_int_equal(ask(profile,
+			     "SELECT count(*) FROM site s WHERE allocs<>(SELECT sum(allocs) "
+			     "FROM site_size WHERE site=s.id) OR allocs<>(SELECT "
+			     "sum(allocs) FROM site_thread WHERE site=s.id)"),
+			 0);
+	assert_int_equal(ask(profile,
+			     "SELECT count(*) FROM block b JOIN site s ON s.id=b.site WHERE "
+			     "stack IS NULL AND size=8"),
+			 300);
+	assert_int_equal(ask(profile, "SELECT count FROM loss WHERE kind='sites_folded'"), 300);
+	store_reader_close(profile);
+	writer_end(&writer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_process),          cmocka_unit_test(test_sites),
-		cmocka_unit_test(test_stacks),           cmocka_unit_test(test_pending_symbols),
-		cmocka_unit_test(test_blocks),           cmocka_unit_test(test_too_many_blocks),
-		cmocka_unit_test(test_bounded_by_sites), cmocka_unit_test(test_series),
-		cmocka_unit_test(test_unwritable),       cmocka_unit_test(test_nothing_recorded),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_sites),
+		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_pending_symbols),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_too_many_blocks),
+		cmocka_unit_test(test_bounded_by_sites),
+		cmocka_unit_test(test_series),
+		cmocka_unit_test(test_unwritable),
+		cmocka_unit_test(test_nothing_recorded),
+		cmocka_unit_test(test_folds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, tear_down);
