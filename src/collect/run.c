@@ -25,6 +25,17 @@ static struct rlimit raise_file_size(void)
 	return before;
 }
 
+/* One is held for each process that runs; the program has been forked with its own limit. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static struct error *prepare(const struct collect_run_options *options, struct collect_run *run)
 {
 	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
@@ -67,6 +78,7 @@ static struct error *launch(const struct collect_run_options *options, struct co
 		},
 		&launched));
 	run->pid = launched.pid;
+	raise_descriptors();
 	struct error *error = prepare(options, run);
 
 	if (error) {

@@ -1,6 +1,8 @@
 #include "collect/snapshot.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "collect/early.h"
@@ -21,6 +23,7 @@ struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_sn
 				       uint64_t max_changes, struct collect_snapshots **ret)
 {
 	struct collect_snapshots *snapshots = calloc(1, sizeof(*snapshots));
+	struct rlimit limit;
 
 	if (!snapshots)
 		return error_no_memory();
@@ -31,6 +34,7 @@ struct error *collect_snapshots_create(int fd, const char *name, uint32_t max_sn
 	snapshots->interval_ns = FIRST_INTERVAL_NS;
 	snapshots->due_ns = clock_now_ns() + FIRST_INTERVAL_NS;
 	snapshots->all.directory = -1;
+	snapshots->max_held = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 0;
 	if (!snapshots->name) {
 		collect_snapshots_free(snapshots);
 		return error_no_memory();
@@ -44,6 +48,7 @@ static void forget_process(struct snapshot_subject *subject)
 	if (subject->directory >= 0)
 		close(subject->directory);
 	subject->directory = -1;
+	subject->is_forgotten = true;
 	/* What it said last is in its history; what it holds at its end is in its ledger. */
 	vector_free(&subject->rows);
 	map_u64_free(&subject->news.newest);
@@ -128,7 +133,12 @@ static struct error *add_subject(struct collect_snapshots *snapshots,
 	subject->history.rss_peak = COLLECT_UNKNOWN;
 	subject->pid = process->pid;
 	subject->start_ns = process->start_ns;
-	subject->directory = collect_resident_open(process->pid, process->starttime);
+	subject->directory = -1;
+	if (snapshots->held < snapshots->max_held) {
+		subject->directory = collect_resident_open(process->pid, process->starttime);
+		subject->is_forgotten = subject->directory < 0;
+	}
+	snapshots->held += subject->directory >= 0;
 
 	struct error *error = vector_push(&snapshots->subjects, subject);
 
@@ -264,6 +274,16 @@ static struct error *see_row(void *context, const struct ledger_glance_row *seen
 						      }));
 }
 
+/* Of more processes than this one may have descriptors resident memory is not known. */
+static bool is_alive(struct snapshot_subject *subject, struct collect_resident *resident)
+{
+	if (subject->directory >= 0 || subject->is_forgotten)
+		return collect_resident_read(subject->directory, resident);
+	*resident = (struct collect_resident){COLLECT_UNKNOWN, COLLECT_UNKNOWN, COLLECT_UNKNOWN,
+					      COLLECT_UNKNOWN, COLLECT_UNKNOWN, COLLECT_UNKNOWN};
+	return kill(subject->pid, 0) == 0 || errno == EPERM;
+}
+
 /* place: in the reader's processes. */
 static struct error *look_at(struct collect_snapshots *snapshots, size_t place,
 			     struct snapshot_subject *subject, bool *stale)
@@ -272,7 +292,7 @@ static struct error *look_at(struct collect_snapshots *snapshots, size_t place,
 	struct collect_snap snap = {.tick = snapshots->tick, .ns = clock_now_ns()};
 	struct ledger_glance glance;
 
-	if (!collect_resident_read(subject->directory, &snap.resident)) {
+	if (!is_alive(subject, &snap.resident)) {
 		forget_process(subject);
 		return collect_snapshots_settle(snapshots, place, subject);
 	}
@@ -305,6 +325,9 @@ static struct error *look(struct collect_snapshots *snapshots, bool *stale)
 {
 	uint64_t start = clock_now_ns();
 
+	snapshots->held = 0;
+	for (size_t i = 0; i < snapshots->subjects.count; i++)
+		snapshots->held += snapshots->subjects.items[i]->directory >= 0;
 	TRY(collect_snapshots_refresh(snapshots));
 	for (size_t i = 0; i < ledger_reader_process_count(snapshots->reader); i++) {
 		uint32_t serial = ledger_reader_process(snapshots->reader, i)->serial;

@@ -30,7 +30,8 @@ struct snapshot_stand {
 struct snapshot_subject {
 	struct collect_history history;
 	pid_t pid;
-	int directory; /* /proc/PID; -1 = it has ended */
+	int directory;     /* /proc/PID; -1 = it has ended, or too many are open */
+	bool is_forgotten; /* it has ended */
 	VECTOR(struct snapshot_row) rows;
 	struct map_u64 row_at;    /* ref: place in rows */
 	size_t modules;           /* that were seen */
@@ -57,6 +58,8 @@ struct collect_snapshots {
 	uint64_t early_ns; /* between looks for what there is to make; 0 = there is none */
 	uint64_t early_due_ns;
 	VECTOR(struct snapshot_subject *) subjects;
+	size_t held; /* directories of theirs that are open */
+	size_t max_held;
 	struct snapshot_subject all; /* its snapshots are of all of them together */
 	struct snapshot_tree tree;
 	struct map_u64 ends; /* by pid: when it was last waited for */

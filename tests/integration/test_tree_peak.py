@@ -1,5 +1,6 @@
 """The peak of a tree: what lived in all its processes at one instant, with a bound."""
 
+import resource
 import sqlite3
 
 import pytest
@@ -33,6 +34,14 @@ def test_together(record, path):
     assert most == COUNT * SIZE
     assert bound == COUNT * SIZE
     assert shares == most
+
+
+def test_more_than_there_are_descriptors_for(record, path):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    record.run("brood", "together", 300, 1000, options=["-o", path], preexec_fn=limit)
+    most, bound, shares = tree_of(path)
+    assert (most, shares) == (300000, 300000)
+    assert bound >= most
 
 
 def test_in_turn(record, path):
