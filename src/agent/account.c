@@ -12,6 +12,7 @@
 #include "agent/account.h"
 
 #include "agent/hook.h"
+#include "agent/inherited.h"
 #include "agent/rows.h"
 #include "agent/shadow.h"
 
@@ -287,6 +288,14 @@ static AGENT_HOT uint64_t take(struct thread *t, uintptr_t block, uint64_t *rest
 	return word;
 }
 
+/* What counts the free of a block that no hook of this process saw made. */
+static _Atomic uint64_t *unseen(struct thread *t, uintptr_t block)
+{
+	return inherited_has(block, SHADOW_CHUNK_BITS + t->granule_shift)
+		       ? &t->slot->inherited_frees
+		       : &t->slot->unknown_frees;
+}
+
 /* A free that is not the usual one: unknown, foreign, large, or one to publish. */
 static __attribute__((noinline)) void free_slow(struct thread *t, uintptr_t block, uintptr_t cfa)
 {
@@ -298,7 +307,7 @@ static __attribute__((noinline)) void free_slow(struct thread *t, uintptr_t bloc
 	if (AGENT_LIKELY(word != 0))
 		live_change(t, -(int64_t)block_out(t, block, word, rest, row));
 	else
-		LEDGER_ADD(t->slot->unknown_frees, 1);
+		LEDGER_ADD(*unseen(t, block), 1);
 	op_end(t, op);
 	hook_phase(t, cfa, GATE_REAL);
 }
@@ -548,7 +557,7 @@ static uint64_t realloc_out(struct thread *t, void *p, const struct taken *old)
 {
 	if (old->word)
 		return block_out(t, (uintptr_t)p, old->word, old->rest, row_at(t, old->word));
-	LEDGER_ADD(t->slot->unknown_frees, 1);
+	LEDGER_ADD(*unseen(t, (uintptr_t)p), 1);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "agent/choice.h"
 #include "agent/core.h"
 #include "agent/environ.h"
+#include "agent/inherited.h"
 #include "agent/program_path.h"
 #include "agent/real.h"
 #include "agent/sessionfile.h"
@@ -226,9 +227,12 @@ static bool is_chosen(void)
 	return choice_admits(scratch, called ? called : "");
 }
 
+static bool left_out;
+
 /* Its children may be recorded all the same. */
 static bool leave_out(void)
 {
+	left_out = true;
 	choice_left_out(1);
 	return false;
 }
@@ -285,16 +289,14 @@ static bool child_start(void)
 		return leave_out();
 	}
 	session_reserve();
+	inherited_begin();
 	private_reset();
 	module_reset();
 	return recording_start(MGL_HOW_FORK, parent, 0);
 }
 
 /* A child of a process that records nothing: not chosen, or not able to. */
-static bool child_left_out(void)
-{
-	return choice_asks() || !choice_follows() ? leave_out() : false;
-}
+static bool child_of_none(void) { return left_out && leave_out(); }
 
 static bool gate_make(void)
 {
@@ -318,7 +320,7 @@ enum process_started process_start(void)
 
 	started = true;
 	own_pid = sys_getpid();
-	bool records = !child ? first_start() : agent_current ? child_start() : child_left_out();
+	bool records = !child ? first_start() : agent_current ? child_start() : child_of_none();
 
 	is = records ? PROCESS_RECORDS : PROCESS_STOPPED;
 	atomic_store(process_gate, is);

@@ -1,5 +1,6 @@
 #include "agent/shadow.h"
 
+#include "agent/inherited.h"
 #include "agent/signals.h"
 
 #define TOP_ENTRIES ((size_t)1 << (SHADOW_ADDRESS_BITS - SHADOW_LEAF_SHIFT))
@@ -98,6 +99,7 @@ static bool chunk_take(struct thread *t, uintptr_t block)
 		atomic_store(t->shadow_directory, 0);
 		return true;
 	}
+	inherited_mark(block, chunk_shift(a));
 	t->shadow_page += MGL_CHUNK_WORDS;
 	t->shadow_directory++;
 	t->shadow_pages--;

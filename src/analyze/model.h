@@ -155,8 +155,9 @@ struct analyze_process {
 	uint64_t live_blocks_low;
 	uint64_t failed;
 	uint64_t unknown_frees;
-	uint64_t peak_time_ns; /* since the process began */
-	uint64_t peak_error;   /* bytes; 0 = exact */
+	uint64_t inherited_frees; /* of its parent's blocks; ANALYZE_UNKNOWN in older profiles */
+	uint64_t peak_time_ns;    /* since the process began */
+	uint64_t peak_error;      /* bytes; 0 = exact */
 	uint64_t threads;
 	uint64_t mapped_bytes;
 	uint64_t rss_peak;

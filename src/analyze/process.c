@@ -94,6 +94,7 @@ static struct analyze_process process_of(const struct store_process *row)
 		.live_blocks_low = count_of(row->live_blocks),
 		.failed = count_of(row->failed),
 		.unknown_frees = count_of(row->unknown_frees),
+		.inherited_frees = row->inherited_frees,
 		.peak_time_ns = time_since(row->peak_time, start),
 		.peak_error = count_of(row->peak_error),
 		.threads = count_of(row->threads),

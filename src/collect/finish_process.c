@@ -169,6 +169,7 @@ static struct error *put_process(struct finish_process *process)
 		.frees = counts->frees,
 		.failed = member->failed,
 		.unknown_frees = member->unknown_frees,
+		.inherited_frees = member->inherited_frees,
 		.alloc_bytes = counts->bytes_in,
 		.live_blocks = collect_finish_clamp(process, counts->allocs - counts->frees),
 		.live_bytes = collect_finish_clamp(process, counts->bytes_in - counts->bytes_out),

@@ -286,6 +286,7 @@ static void set_figures(struct ledger_member *member, const struct ledger_proces
 
 		member->threads += slot->threads;
 		member->unknown_frees += slot->unknown_frees;
+		member->inherited_frees += slot->inherited_frees;
 		for (unsigned int api = 0; api < MGL_API_COUNT; api++)
 			if (api != MGL_API_MMAP && api != MGL_API_MREMAP && api != MGL_API_MUNMAP)
 				member->failed += slot->calls[api].failed;

@@ -50,6 +50,7 @@ struct ledger_member {
 	uint64_t threads;
 	uint64_t failed;
 	uint64_t unknown_frees;
+	uint64_t inherited_frees; /* of blocks a forked child had from its parent */
 	struct ledger_missing *missing;
 	size_t missing_count;
 };

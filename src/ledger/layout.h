@@ -357,9 +357,10 @@ struct mgl_slot {
 	_Atomic uint32_t rows; /* newest mgl_row; chained by next */
 	_Atomic uint64_t op;   /* odd inside a hook; counts both edges */
 	_Atomic uint64_t unknown_frees;
-	_Atomic int64_t delta;   /* live bytes not yet in mgl_process.total */
-	_Atomic uint64_t number; /* last allocation number used */
-	uint64_t reserved[3];
+	_Atomic int64_t delta;            /* live bytes not yet in mgl_process.total */
+	_Atomic uint64_t number;          /* last allocation number used */
+	_Atomic uint64_t inherited_frees; /* of blocks that a parent had when it forked */
+	uint64_t reserved[2];
 	struct mgl_calls calls[MGL_API_COUNT];
 };
 

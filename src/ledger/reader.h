@@ -51,6 +51,7 @@ struct ledger_slot {
 	uint32_t level;
 	char name[sizeof(((struct mgl_slot *)0)->name) + 1];
 	uint64_t unknown_frees;
+	uint64_t inherited_frees;
 	bool unfinished; /* a call had begun and not ended */
 	struct mgl_calls calls[MGL_API_COUNT];
 };

@@ -21,6 +21,7 @@ static struct ledger_slot slot_copy(const struct mgl_slot *slot, uint32_t ref)
 		.tid = READ_ATOMIC(slot->tid),
 		.level = READ_ONCE(slot->level),
 		.unknown_frees = READ_ATOMIC(slot->unknown_frees),
+		.inherited_frees = READ_ATOMIC(slot->inherited_frees),
 		.unfinished = READ_ATOMIC(slot->op) & 1,
 	};
 

@@ -169,6 +169,17 @@ void report_put_allocated(struct strbuf *out, const struct analyze_counts *count
 	strbuf_append_char(out, '\n');
 }
 
+static void put_inherited(struct strbuf *out, const struct analyze_process *process,
+			  const struct report_style *style)
+{
+	if (!process->inherited_frees || process->inherited_frees == ANALYZE_UNKNOWN)
+		return;
+	put_label(out, style, REPORT_HEADING, "INHERITED");
+	strbuf_append_char(out, ' ');
+	report_put_plural(out, process->inherited_frees, "block", "blocks");
+	strbuf_append(out, " it had from its parent freed, counted nowhere else\n");
+}
+
 void report_put_loss_line(struct strbuf *out, const struct strbuf *text, bool first,
 			  const struct report_style *style)
 {
@@ -216,6 +227,7 @@ void report_put_head(struct strbuf *out, const struct analyze_process *process,
 	put_peak(out, process, style);
 	put_live(out, process, style);
 	report_put_allocated(out, &process->counts, process->failed, style);
+	put_inherited(out, process, style);
 	put_losses(out, process, style);
 }
 

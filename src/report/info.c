@@ -102,6 +102,27 @@ static void put_losses(struct strbuf *out, const struct analyze_model *model,
 	}
 }
 
+static void put_inherited(struct strbuf *out, const struct analyze_model *model)
+{
+	uint64_t frees = 0, processes = 0;
+
+	for (size_t i = 0; i < model->process_count; i++) {
+		uint64_t count = model->processes[i].inherited_frees;
+
+		if (count && count != ANALYZE_UNKNOWN) {
+			frees += count;
+			processes++;
+		}
+	}
+	if (!frees)
+		return;
+	strbuf_append(out, "  note: ");
+	report_put_plural(out, frees, "block", "blocks");
+	strbuf_append(out, " of a parent freed by ");
+	report_put_plural(out, processes, "forked process", "forked processes");
+	strbuf_append_char(out, '\n');
+}
+
 static struct error *put_processes(struct strbuf *out, const struct analyze_model *model,
 				   size_t limit, const struct report_style *style)
 {
@@ -112,6 +133,7 @@ static struct error *put_processes(struct strbuf *out, const struct analyze_mode
 	strbuf_append_char(out, '\n');
 	TRY(report_put_lineage(out, model, &options));
 	put_losses(out, model, style);
+	put_inherited(out, model);
 	return NULL;
 }
 

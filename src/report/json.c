@@ -111,6 +111,7 @@ static void put_process(struct strbuf *out, const struct analyze_process *proces
 	put_count(out, "frees", counts->frees);
 	put_count(out, "failed", process->failed);
 	put_count(out, "unknown_frees", process->unknown_frees);
+	put_number(out, "inherited_frees", process->inherited_frees);
 	put_count(out, "allocated_bytes", counts->allocated_bytes);
 	put_count(out, "peak_bytes", counts->peak_bytes);
 	put_count(out, "peak_blocks", counts->peak_blocks);

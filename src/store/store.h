@@ -108,6 +108,7 @@ struct store_process {
 	uint64_t peak_bytes, peak_blocks, peak_time, peak_error;
 	uint64_t mapped_bytes, mapped_peak, rss_peak, ledger_bytes, threads;
 	uint64_t tree_peak_bytes; /* live in it when most lived in all processes together */
+	uint64_t inherited_frees; /* of blocks it had from its parent */
 };
 
 struct store_api {

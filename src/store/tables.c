@@ -80,6 +80,7 @@ static const struct column process_columns[] = {
 	NUMBER(process, ledger_bytes),
 	NUMBER(process, threads),
 	LATE_NUMBER(process, tree_peak_bytes),
+	LATE_NUMBER(process, inherited_frees),
 };
 
 static const struct column api_columns[] = {

@@ -100,7 +100,7 @@ class Slot(Fields):
     LAYOUT = (
         ("next", "I"), ("index", "I"), ("tid", "i"), ("adopted", "I"), ("name", "16s"),
         ("level", "I"), ("rows", "I"), ("op", "Q"), ("unknown_frees", "Q"), ("delta", "q"),
-        ("number", "Q"), ("reserved", "3Q"), ("calls", "72Q"),
+        ("number", "Q"), ("inherited_frees", "Q"), ("reserved", "2Q"), ("calls", "72Q"),
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Forked processes: the parent stays exact, each child has a ledger of its own."""
 
+import subprocess
+
 import pytest
 
 from ledger_file import Ledger
@@ -30,7 +32,8 @@ def assert_all_exact(run, count):
         process = run.report.of_pid(said.pid)
         assert totals(process) == said.only(TOTALS), said.words
         assert peak(process) == said.only(PEAK), said.words
-        assert process["unknown_frees"] in (0, said["inherited"])
+        assert process["inherited_frees"] == said["inherited"]
+        assert process["unknown_frees"] == 0
         assert process["losses"] == []
     assert run.root["end"] == {"kind": "exit", "code": 0}
 
@@ -51,6 +54,22 @@ def test_processes_are_exact(record, how):
     run = record.run("forks", how, 20)
     assert_all_exact(run, 21)
     assert_children(run, HOW[how])
+
+
+def test_children_free_what_they_inherited(record):
+    """Some do, so that the count above is of something; by realloc too."""
+    run = record.run("forks", "inherit", 30)
+    assert_all_exact(run, 31)
+    assert sum(said["inherited"] for said in run.all_said) > 30 * 100
+    assert run.root["inherited_frees"] == 0
+    info = subprocess.run([record.tool, "info", run.ledger], capture_output=True, text=True)
+    assert "of a parent freed by 30 forked processes" in info.stdout
+
+
+def test_what_a_grandparent_had_is_inherited(record):
+    run = record.run("forks", "chain", 50)
+    assert_all_exact(run, 51)
+    assert sum(said["inherited"] for said in run.all_said) > 50
 
 
 def test_a_chain_fifty_deep(record):

@@ -70,7 +70,7 @@ def test_names_are_those_of_the_contract(mallograph, sample):
     assert (whole["format"], whole["version"]) == ("mallograph-report", 1)
     assert set(whole["processes"][0]) == {
         "id", "parent", "how", "pid", "ppid", "exe", "command", "end", "start_s", "duration_s",
-        "allocations", "frees", "failed", "unknown_frees", "allocated_bytes", "peak_bytes",
+        "allocations", "frees", "failed", "unknown_frees", "inherited_frees", "allocated_bytes", "peak_bytes",
         "peak_blocks", "peak_time_s", "peak_error_bytes", "live_blocks", "live_bytes",
         "temporary", "threads", "mapped_bytes", "rss_peak_bytes", "ledger_bytes",
         "tree_peak_bytes", "losses",

@@ -1,6 +1,7 @@
 /*
  * forks OUT HOW [COUNT]: a process and children of it that all allocate, as HOW tells:
  *   fork, raw (the system call), vfork_exec, spawn    COUNT children one after another
+ *   inherit   COUNT children at one time, which free and reallocate what the parent made
  *   threads   4 threads that allocate and fork COUNT children each, at the same time
  *   chain     each child forks the next, COUNT deep
  *   handler, handler_raw   a signal handler forks COUNT children, mostly in mid-call, by _Fork or
@@ -149,6 +150,59 @@ static void chain(uint64_t depth)
 	_exit(0);
 }
 
+/* --- inheriting -------------------------------------------------------------------- */
+
+enum { PILE = 4000 };
+static void *pile[PILE];
+
+static void pile_make(void)
+{
+	for (size_t i = 0; i < PILE; i++) {
+		size_t size = 1 + i * 7 % 3000;
+
+		pile[i] = make(size);
+		tally_in(&t, size);
+	}
+}
+
+/* Every seventh is made larger, some are given up by realloc, others freed. */
+static void pile_use(uint64_t seed)
+{
+	for (size_t i = seed % 5; i < PILE; i += 5) {
+		void *p = i % 7 == 0 ? realloc(pile[i], 3000 + i) : NULL;
+
+		if (i % 7 != 0)
+			free(pile[i]);
+		else if (p == NULL)
+			_exit(9);
+		else
+			tally_in(&t, 3000 + i);
+		inherited++;
+	}
+}
+
+static void from_a_pile(void)
+{
+	pile_make();
+	for (uint64_t i = 0; i < child_count; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			new_process();
+			churn(i, 100);
+			pile_use(i);
+			churn(i + 1, 100);
+			say("child");
+			_exit(0);
+		}
+		if (pid < 0)
+			_exit(10);
+	}
+	while (wait(NULL) > 0)
+		;
+	last = -1;
+}
+
 /* --- threads ---------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -286,7 +340,9 @@ int main(int argc, char **argv)
 		say("parent_of_handler");
 		return 0;
 	}
-	for (uint64_t i = 0; i < child_count; i++) {
+	if (strcmp(how, "inherit") == 0)
+		from_a_pile();
+	for (uint64_t i = 0; i < child_count && strcmp(how, "inherit") != 0; i++) {
 		churn(i + 1, 20);
 		one_child(how, i + 500);
 	}

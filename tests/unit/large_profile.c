@@ -133,6 +133,7 @@ static struct error *put_process(struct store_writer *writer)
 		.rss_peak = STORE_UNKNOWN,
 		.threads = 1,
 		.tree_peak_bytes = STORE_UNKNOWN,
+		.inherited_frees = STORE_UNKNOWN,
 	};
 
 	TRY(intern(writer, "/usr/bin/large", &process.exe));

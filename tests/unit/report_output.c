@@ -326,7 +326,8 @@ static const char sample_json_process[] =
 	"\"exe\": \"/bin/sample\", \"command\": [\"sample\", \"-x\", \"two words\"], "
 	"\"end\": {\"kind\": \"exit\", \"code\": 3}, \"start_s\": 0.001000000, "
 	"\"duration_s\": 1.310000000, \"allocations\": 17, \"frees\": 9, \"failed\": 2, "
-	"\"unknown_frees\": 3, \"allocated_bytes\": 105237, \"peak_bytes\": 5000, "
+	"\"unknown_frees\": 3, \"inherited_frees\": 0, \"allocated_bytes\": 105237, "
+	"\"peak_bytes\": 5000, "
 	"\"peak_blocks\": 9, \"peak_time_s\": 0.001000000, \"peak_error_bytes\": 0, "
 	"\"live_blocks\": 8, \"live_bytes\": 54800, \"temporary\": 1, \"threads\": 2, "
 	"\"mapped_bytes\": 0, \"rss_peak_bytes\": 12345678, \"ledger_bytes\": ";

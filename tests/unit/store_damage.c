@@ -251,7 +251,8 @@ static void test_missing_column(void **state)
 /* One from before the column came. */
 static void test_late_column(void **state)
 {
-	const char *path = change("ALTER TABLE process DROP COLUMN tree_peak_bytes");
+	const char *path = change("ALTER TABLE process DROP COLUMN tree_peak_bytes;"
+				  "ALTER TABLE process DROP COLUMN inherited_frees");
 	struct store_reader *reader;
 	struct store_process process;
 
@@ -261,6 +262,7 @@ static void test_late_column(void **state)
 	assert_null(store_get(reader, 1, &process));
 	assert_int_equal(process.threads, 2);
 	assert_true(process.tree_peak_bytes == STORE_UNKNOWN);
+	assert_true(process.inherited_frees == STORE_UNKNOWN);
 	store_reader_close(reader);
 }
 

@@ -101,6 +101,7 @@ static void put_process(struct store_writer *writer)
 					      .rss_peak = STORE_UNKNOWN,
 					      .threads = 2,
 					      .tree_peak_bytes = 850,
+					      .inherited_frees = 31,
 				      })));
 	assert_null(store_put(
 		writer, &((struct store_api){.process = 1, .api = 1, .calls = 12, .bytes = 1200})));

@@ -75,6 +75,7 @@ static void test_process(void **state)
 	assert_true(p.peak_time == STORE_UNKNOWN);
 	assert_true(p.rss_peak == STORE_UNKNOWN);
 	assert_int_equal(p.tree_peak_bytes, 850);
+	assert_int_equal(p.inherited_frees, 31);
 	assert_int_equal(p.argv.length, 10);
 	assert_memory_equal(p.argv.bytes, "sample\0-x", 10);
 	assert_string(reader, p.exe, "/bin/sample");

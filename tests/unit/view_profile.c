@@ -129,6 +129,7 @@ struct store_process view_process(struct view *view, const char *command)
 		.rss_peak = STORE_UNKNOWN,
 		.threads = 1,
 		.tree_peak_bytes = STORE_UNKNOWN,
+		.inherited_frees = STORE_UNKNOWN,
 	};
 }
 
