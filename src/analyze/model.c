@@ -33,7 +33,8 @@ static struct error *load(struct loading *loading)
 			      &found));
 	if (!found)
 		loading->model->start_unix_ns = 0;
-	loading->model->is_finished = store_reader_finished(loading->reader);
+	loading->model->is_finished =
+		store_reader_finished(loading->reader) && !loading->has_unfinished;
 	loading->model->wrapper_names = calloc(loading->name_list.count, 1);
 	return loading->model->wrapper_names ? NULL : error_no_memory();
 }
@@ -48,6 +49,7 @@ static struct error *load(struct loading *loading)
 static void hand_over(struct analyze_model *model, const struct loading *loading)
 {
 	HAND_OVER(model, loading, processes, process);
+	HAND_OVER(model, loading, sources, source);
 	HAND_OVER(model, loading, sites, site);
 	HAND_OVER(model, loading, frames, frame);
 	HAND_OVER(model, loading, places, place);
@@ -76,6 +78,7 @@ struct error *analyze_model_load(struct store_reader *reader, struct analyze_mod
 	vector_free(&loading.places.list);
 	vector_free(&loading.frames.list);
 	vector_free(&loading.processes.list);
+	vector_free(&loading.sources.list);
 	map_index_free(&loading.name_index);
 	if (error) {
 		analyze_model_free(model);
@@ -114,6 +117,7 @@ void analyze_model_free(struct analyze_model *model)
 	for (size_t i = 0; i < model->module_count; i++)
 		free_text(&model->modules[i].build_id);
 	free(model->processes);
+	free(model->sources);
 	free(model->sites);
 	free(model->frames);
 	free(model->places);

@@ -138,9 +138,21 @@ struct analyze_loss {
 	struct analyze_text detail; /* length 0 = none */
 };
 
+/* A profile that a merged one was made of. */
+struct analyze_source {
+	uint32_t id;
+	struct analyze_text file;
+	struct analyze_text host; /* length 0 = not known */
+	uint64_t rank;            /* or ANALYZE_UNKNOWN */
+	uint64_t tree_peak_bytes; /* of its processes together; or ANALYZE_UNKNOWN */
+	uint64_t tree_peak_ns;    /* since the session began; or ANALYZE_UNKNOWN */
+	uint64_t tree_peak_error; /* or ANALYZE_UNKNOWN */
+};
+
 struct analyze_process {
 	uint32_t id;     /* from 1 */
 	uint32_t parent; /* id; 0 = none known */
+	uint32_t source; /* place in sources; 0 where there are none */
 	enum analyze_how how;
 	uint64_t pid;
 	uint64_t ppid;
@@ -171,6 +183,8 @@ struct analyze_model {
 	struct store_reader *reader;
 	struct analyze_process *processes; /* ids ascend */
 	size_t process_count;
+	struct analyze_source *sources; /* none: it is not merged */
+	size_t source_count;
 	size_t left_out;            /* processes that analyze_model_select() took away */
 	struct analyze_site *sites; /* in no useful order: analyze_sites_sort() */
 	size_t site_count;

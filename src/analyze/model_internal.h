@@ -16,7 +16,7 @@ struct analyze_ids {
 struct loading {
 	struct analyze_model *model;
 	struct store_reader *reader;
-	struct analyze_ids texts, modules, places, frames, processes;
+	struct analyze_ids texts, modules, places, frames, processes, sources;
 	VECTOR(char) text_bytes;
 	VECTOR(struct analyze_text) text_list;
 	VECTOR(struct analyze_module) module_list;
@@ -25,6 +25,8 @@ struct loading {
 	VECTOR(struct analyze_name) name_list;
 	VECTOR(struct analyze_frame) frame_list;
 	VECTOR(struct analyze_process) process_list;
+	VECTOR(struct analyze_source) source_list;
+	bool has_unfinished; /* one of the sources */
 	VECTOR(struct analyze_site) site_list;
 	struct map_index name_index;
 };

@@ -130,6 +130,25 @@ static struct error *load_bounds(struct loading *loading, struct analyze_process
 			  &process->live_blocks_low);
 }
 
+static struct error *add_source(void *context, const void *from)
+{
+	struct loading *loading = context;
+	const struct store_source *row = from;
+	struct analyze_source source = {
+		.id = (uint32_t)row->id,
+		.rank = row->rank,
+		.tree_peak_bytes = row->tree_peak_bytes,
+		.tree_peak_ns = row->tree_peak_time,
+		.tree_peak_error = row->tree_peak_error,
+	};
+
+	loading->has_unfinished |= row->finished != 1;
+	TRY(analyze_loading_text(loading, row->file, &source.file));
+	TRY(analyze_loading_text(loading, row->host, &source.host));
+	TRY(analyze_ids_add(&loading->sources, row->id));
+	return vector_push(&loading->source_list, source);
+}
+
 static struct error *add_process(void *context, const void *from)
 {
 	struct loading *loading = context;
@@ -137,6 +156,8 @@ static struct error *add_process(void *context, const void *from)
 	struct analyze_process process = process_of(row);
 
 	TRY(analyze_loading_text(loading, row->exe, &process.exe));
+	TRY(analyze_ids_find(&loading->sources, row->source, "source", &process.source));
+	process.source -= process.source > 0;
 	TRY(load_bounds(loading, &process));
 	TRY(analyze_ids_add(&loading->processes, row->id));
 	TRY(analyze_text_copy(&process.argv, &row->argv));
@@ -176,8 +197,11 @@ static struct error *add_loss(void *context, const void *from)
 struct error *analyze_loading_processes(struct loading *loading)
 {
 	struct store_process process;
+	struct store_source source;
 	struct store_loss loss;
 
+	TRY(analyze_each_row(loading->reader, STORE_TABLE_SOURCE, STORE_ALL, &source, add_source,
+			     loading));
 	TRY(analyze_each_row(loading->reader, STORE_TABLE_PROCESS, STORE_ALL, &process, add_process,
 			     loading));
 	return analyze_each_row(loading->reader, STORE_TABLE_LOSS, STORE_ALL, &loss, add_loss,

@@ -39,44 +39,64 @@ struct splitting {
 	const struct analyze_model *model;
 	enum analyze_split split;
 	VECTOR(struct analyze_section) list;
-	struct map_index programs;
+	struct map_index index; /* by what they are split by */
 };
 
-static bool same_program(void *context, uint32_t position)
-{
-	void **pair = context;
-	const struct splitting *splitting = pair[0];
-	const struct analyze_text *exe = pair[1];
-	const struct analyze_text *is =
-		&splitting->model->processes[splitting->list.items[position].largest].exe;
+/* What processes of one section have in common. */
+struct trait {
+	struct analyze_text text;
+	uint64_t number;
+};
 
-	return is->length == exe->length &&
-	       (exe->length == 0 || memcmp(is->bytes, exe->bytes, exe->length) == 0);
-}
-
-/* The place of the section a process belongs in, or MAP_NONE. */
-static uint32_t find(struct splitting *splitting, uint32_t process, uint64_t *hash)
+static struct trait trait_of(const struct splitting *splitting, uint32_t process)
 {
-	const struct analyze_text *exe = &splitting->model->processes[process].exe;
-	void *pair[] = {splitting, (void *)(uintptr_t)exe};
+	static const struct analyze_source none = {.rank = ANALYZE_UNKNOWN};
+	const struct analyze_model *model = splitting->model;
+	const struct analyze_process *of = &model->processes[process];
+	const struct analyze_source *source =
+		model->source_count ? &model->sources[of->source] : &none;
 
 	switch (splitting->split) {
-	case ANALYZE_SPLIT_PROGRAM:
-		*hash = map_hash_bytes(exe->bytes ? exe->bytes : "", exe->length);
-		return map_index_find(&splitting->programs, *hash, same_program, pair);
 	case ANALYZE_SPLIT_PROCESS:
-		return MAP_NONE;
+		return (struct trait){.number = process};
+	case ANALYZE_SPLIT_PROGRAM:
+		return (struct trait){.text = of->exe};
+	case ANALYZE_SPLIT_RANK:
+		return (struct trait){.number = source->rank};
+	case ANALYZE_SPLIT_FILE:
+		return (struct trait){.number = source->id};
+	case ANALYZE_SPLIT_HOST:
+		return (struct trait){.text = source->host};
 	case ANALYZE_SPLIT_NOTHING:
 	default:
-		return splitting->list.count ? 0 : MAP_NONE;
+		return (struct trait){.number = 0};
 	}
+}
+
+struct trait_key {
+	const struct splitting *splitting;
+	struct trait trait;
+};
+
+static bool same_trait(void *context, uint32_t position)
+{
+	const struct trait_key *key = context;
+	const struct trait *trait = &key->trait;
+	struct trait is = trait_of(key->splitting, key->splitting->list.items[position].largest);
+
+	return is.number == trait->number && is.text.length == trait->text.length &&
+	       (is.text.length == 0 ||
+		memcmp(is.text.bytes, trait->text.bytes, is.text.length) == 0);
 }
 
 static struct error *open_section(struct splitting *splitting, uint32_t process, uint32_t *ret)
 {
-	uint64_t hash = 0;
+	struct trait_key key = {.splitting = splitting, .trait = trait_of(splitting, process)};
+	const struct analyze_text *text = &key.trait.text;
+	uint64_t hash = map_hash(key.trait.number ^
+				 map_hash_bytes(text->bytes ? text->bytes : "", text->length));
 
-	*ret = find(splitting, process, &hash);
+	*ret = map_index_find(&splitting->index, hash, same_trait, &key);
 	if (*ret != MAP_NONE)
 		return NULL;
 	*ret = (uint32_t)splitting->list.count;
@@ -84,9 +104,7 @@ static struct error *open_section(struct splitting *splitting, uint32_t process,
 						  .largest = process,
 						  .tree_peak_bytes = ANALYZE_UNKNOWN,
 					  })));
-	return splitting->split == ANALYZE_SPLIT_PROGRAM
-		       ? map_index_add(&splitting->programs, hash, *ret)
-		       : NULL;
+	return map_index_add(&splitting->index, hash, *ret);
 }
 
 /* as: the process it counts as, another one's place where it is a step. */
@@ -143,7 +161,7 @@ struct error *analyze_sections_make(const struct analyze_model *model, enum anal
 		error = ret->of ? split_all(&splitting, steps, ret->of) : error_no_memory();
 	ret->items = splitting.list.items;
 	ret->count = splitting.list.count;
-	map_index_free(&splitting.programs);
+	map_index_free(&splitting.index);
 	if (error)
 		analyze_sections_free(ret);
 	return error;

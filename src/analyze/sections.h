@@ -18,6 +18,10 @@ enum analyze_split {
 	ANALYZE_SPLIT_NOTHING,
 	ANALYZE_SPLIT_PROCESS,
 	ANALYZE_SPLIT_PROGRAM, /* by the path of its file */
+	/* Of a merged profile: */
+	ANALYZE_SPLIT_RANK,
+	ANALYZE_SPLIT_FILE,
+	ANALYZE_SPLIT_HOST,
 };
 
 struct analyze_section {

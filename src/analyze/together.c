@@ -1,6 +1,7 @@
 #include "analyze/together.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/model_internal.h"
 
@@ -89,8 +90,9 @@ static uint32_t largest_process(const struct analyze_model *model)
 	return largest;
 }
 
-/* At the instant of the peak. */
-static uint32_t largest_share(const struct analyze_model *model, uint32_t otherwise)
+/* At the instant of the peak; of a merged profile, of that source's. */
+static uint32_t largest_share(const struct analyze_model *model, uint32_t source,
+			      uint32_t otherwise)
 {
 	uint32_t found = otherwise;
 	uint64_t most = 0;
@@ -98,12 +100,78 @@ static uint32_t largest_share(const struct analyze_model *model, uint32_t otherw
 	for (uint32_t i = 0; i < model->process_count; i++) {
 		uint64_t bytes = model->processes[i].tree_peak_bytes;
 
-		if (bytes != ANALYZE_UNKNOWN && bytes > most) {
+		if (bytes != ANALYZE_UNKNOWN && bytes > most &&
+		    (model->source_count == 0 || model->processes[i].source == source)) {
 			most = bytes;
 			found = i;
 		}
 	}
 	return found;
+}
+
+/* Clocks of several hosts do not tell what lived at once. */
+static bool has_one_host(const struct analyze_model *model)
+{
+	const struct analyze_text *first = &model->sources[0].host;
+
+	for (size_t i = 0; i < model->source_count; i++) {
+		const struct analyze_text *host = &model->sources[i].host;
+
+		if (host->length == 0 || host->length != first->length ||
+		    memcmp(host->bytes, first->bytes, first->length) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* At most, of a source: what was seen and could be missed, or all its processes' peaks. */
+static struct error *sources_at_most(const struct analyze_model *model, uint64_t *ret)
+{
+	CLEANUP_FREE uint64_t *sums = calloc(model->source_count + 1, sizeof(*sums));
+
+	if (!sums)
+		return error_no_memory();
+	for (size_t i = 0; i < model->process_count; i++) {
+		const struct analyze_process *process = &model->processes[i];
+		uint64_t *sum = &sums[process->source];
+
+		*sum = add_capped(*sum,
+				  add_capped(process->counts.peak_bytes, process->peak_error));
+	}
+	*ret = 0;
+	for (size_t i = 0; i < model->source_count; i++) {
+		const struct analyze_source *source = &model->sources[i];
+		uint64_t seen =
+			source->tree_peak_bytes == ANALYZE_UNKNOWN ||
+					source->tree_peak_error == ANALYZE_UNKNOWN
+				? UINT64_MAX
+				: add_capped(source->tree_peak_bytes, source->tree_peak_error);
+
+		*ret = add_capped(*ret, seen < sums[i] ? seen : sums[i]);
+	}
+	return NULL;
+}
+
+static struct error *find_merged_peak(const struct analyze_model *model,
+				      struct analyze_together *ret)
+{
+	uint64_t most = 0;
+
+	TRY(sources_at_most(model, &most));
+	if (!has_one_host(model) || most < ret->peak_high)
+		ret->peak_high = most;
+	for (uint32_t i = 0; i < model->source_count && model->left_out == 0; i++) {
+		const struct analyze_source *source = &model->sources[i];
+
+		if (source->tree_peak_bytes == ANALYZE_UNKNOWN ||
+		    source->tree_peak_bytes <= ret->peak_low)
+			continue;
+		ret->peak_low = source->tree_peak_bytes;
+		ret->peak_ns = source->tree_peak_ns;
+		ret->peak_source = source;
+		ret->leader = largest_share(model, i, ret->leader);
+	}
+	return NULL;
 }
 
 static struct error *find_peak(struct analyze_model *model, struct analyze_together *ret)
@@ -124,7 +192,7 @@ static struct error *find_peak(struct analyze_model *model, struct analyze_toget
 		ret->peak_low = seen->live_bytes;
 		ret->peak_ns = seen->ns;
 		ret->is_instant = true;
-		ret->leader = largest_share(model, ret->leader);
+		ret->leader = largest_share(model, 0, ret->leader);
 	}
 	TRY(store_meta_number(model->reader, "tree_peak_error", &error, &found));
 	if (seen && found) {
@@ -132,6 +200,8 @@ static struct error *find_peak(struct analyze_model *model, struct analyze_toget
 
 		ret->peak_high = most < ret->peak_high ? most : ret->peak_high;
 	}
+	if (model->source_count)
+		TRY(find_merged_peak(model, ret));
 	if (ret->peak_high < ret->peak_low)
 		ret->peak_high = ret->peak_low;
 	return NULL;
@@ -182,7 +252,8 @@ static struct error *make(struct analyze_model *model, struct analyze_together *
 		TRY(analyze_timeline_load(model, ANALYZE_ALL_PROCESSES, &ret->timeline));
 	add_all(model, ret);
 	TRY(find_peak(model, ret));
-	ret->matters = model->process_count > 1 && others_matter(model, ret);
+	ret->matters =
+		model->process_count > 1 && (model->source_count > 1 || others_matter(model, ret));
 	return NULL;
 }
 

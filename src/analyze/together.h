@@ -30,6 +30,8 @@ struct analyze_together {
 	/* peak_low was seen at an instant, of which processes have their tree_peak_bytes; else one
 	 * process had it alone. */
 	bool is_instant;
+	/* Of a merged profile: whose processes had peak_low together; NULL = one had it. */
+	const struct analyze_source *peak_source;
 	uint32_t leader; /* place of the process that had most of it */
 	/* What others did beside the main process is worth telling. */
 	bool matters;

@@ -36,6 +36,7 @@ int cli_query(char **argv);
 int cli_symbolize(char **argv);
 int cli_env(char **argv);
 int cli_recover(char **argv);
+int cli_merge(char **argv);
 
 void cli_error_print(const struct error *error);
 /* Print an error with its remedy, and free it. Returns the exit code it stands for. */

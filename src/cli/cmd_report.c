@@ -24,7 +24,8 @@ static const struct cli_option options_table[] = {
 	{OPTION_TEMPORARY, "temporary", NULL, "by blocks freed before the next allocation"},
 	{OPTION_SITES, "sites", "N", "how many sites are listed (20), or all"},
 	{OPTION_BY, "by", "WHAT",
-	 "sites of several processes under their process or\nprogram, not merged over all"},
+	 "sites of several processes under their process or\nprogram, not merged over all; of a "
+	 "merged profile: how\nfar each rank, file or host differs"},
 	CLI_PROCESS_OPTION,
 	{OPTION_PROCESSES, "processes", "N", "how many lines their list has (20), or all"},
 	{OPTION_TREE, "tree", "[HOW]",
@@ -73,13 +74,27 @@ static struct error *parse_tree(const char *text, struct request *request)
 
 static struct error *parse_by(const char *text, enum analyze_split *ret)
 {
-	if (strcmp(text, "process") == 0)
-		*ret = ANALYZE_SPLIT_PROCESS;
-	else if (strcmp(text, "program") == 0)
-		*ret = ANALYZE_SPLIT_PROGRAM;
-	else
-		return error_create(ERROR_USAGE, "--by is process or program, not %s", text);
-	return NULL;
+	static const struct {
+		const char *word;
+		enum analyze_split split;
+	} words[] = {
+		{"process", ANALYZE_SPLIT_PROCESS}, {"program", ANALYZE_SPLIT_PROGRAM},
+		{"rank", ANALYZE_SPLIT_RANK},       {"file", ANALYZE_SPLIT_FILE},
+		{"host", ANALYZE_SPLIT_HOST},
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(words[i].word, text) == 0) {
+			*ret = words[i].split;
+			return NULL;
+		}
+	return error_create(ERROR_USAGE, "--by is process, program, rank, file or host, not %s",
+			    text);
+}
+
+static bool is_by_source(const struct request *request)
+{
+	return request->report.split >= ANALYZE_SPLIT_RANK;
 }
 
 static struct error *take(void *context, const struct cli_option *option, const char *value)
@@ -138,7 +153,11 @@ static struct error *check(void *context)
 		return error_remedy(error_create(ERROR_USAGE, "--by is of text: not with %s",
 						 request->summary ? "--summary" : "--json"),
 				    "In the JSON each site has its process.");
-	if (request->processes && (request->summary || request->json || request->tree))
+	if (is_by_source(request) && request->tree)
+		return error_create(ERROR_USAGE,
+				    "--by rank, file or host is a list: not with --tree");
+	if (request->processes &&
+	    (request->summary || request->json || request->tree || is_by_source(request)))
 		return error_create(ERROR_USAGE,
 				    "--processes is of their list: not with --summary, "
 				    "--json or --tree");
@@ -159,13 +178,15 @@ static struct error *print(void *context, struct cli_view *view)
 	struct error *error;
 
 	request->report.style = view->style;
-	if (request->report.split && !request->sites)
+	if (request->report.split && !is_by_source(request) && !request->sites)
 		request->report.sites = REPORT_SECTION_SITES;
 	TRY(cli_view_model(view, &model));
 	if (request->json)
 		error = report_json_print(model, &request->report, stdout);
 	else if (request->summary)
 		error = report_summary_print(model, &summary, stdout);
+	else if (is_by_source(request))
+		error = report_ranks_print(model, &request->report, stdout);
 	else if (request->tree)
 		error = report_tree_print(model, &request->report, request->direction, stdout);
 	else

@@ -24,6 +24,28 @@ static struct error *put_alloc_fns(struct finishing *finishing)
 	return text.length ? store_put_meta_text(finishing->writer, "alloc_fn", text.text) : NULL;
 }
 
+/* Of a parallel job, as its launcher says: by it merge tells its processes apart. */
+static struct error *put_rank(struct finishing *finishing)
+{
+	static const char *const names[] = {
+		"OMPI_COMM_WORLD_RANK", "PMIX_RANK",    "PMI_RANK",
+		"MV2_COMM_WORLD_RANK",  "SLURM_PROCID",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *text = getenv(names[i]);
+		char *end;
+
+		if (!text || *text < '0' || *text > '9')
+			continue;
+		unsigned long rank = strtoul(text, &end, 10);
+
+		if (*end == '\0' && rank <= INT_MAX)
+			return store_put_meta_number(finishing->writer, "rank", rank);
+	}
+	return NULL;
+}
+
 struct error *collect_finishing_put_meta(struct finishing *finishing)
 {
 	const struct ledger_session *session = ledger_reader_session(finishing->reader);
@@ -32,6 +54,7 @@ struct error *collect_finishing_put_meta(struct finishing *finishing)
 	gethostname(host, sizeof(host) - 1);
 	TRY(store_put_meta_text(finishing->writer, "tool", "mallograph " MALLOGRAPH_VERSION));
 	TRY(store_put_meta_text(finishing->writer, "host", host));
+	TRY(put_rank(finishing));
 	TRY(put_alloc_fns(finishing));
 	return store_put_meta_number(finishing->writer, "start_unix_ns", session->start_unix_ns);
 }

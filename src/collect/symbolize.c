@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "collect/files.h"
 #include "symbols/title.h"
 
@@ -21,8 +20,7 @@ void collect_symbolizing_close(struct collect_symbolizing *symbolizing)
 	map_u64_free(&symbolizing->loc_at);
 	vector_free(&symbolizing->stacks);
 	map_u64_free(&symbolizing->stack_at);
-	vector_free(&symbolizing->alloc_fns);
-	free(symbolizing->alloc_fn);
+	collect_titles_free(&symbolizing->titles);
 	error_free(symbolizing->error);
 	if (symbolizing->vdso >= 0)
 		close(symbolizing->vdso);
@@ -39,19 +37,6 @@ static const enum symbols_level levels[] = {
 	[STORE_SYMBOLS_PENDING] = SYMBOLS_PENDING,
 };
 
-struct error *collect_symbolize_plain(const struct store_text *text, char **ret)
-{
-	CLEANUP_STRBUF struct strbuf buffer = STRBUF_EMPTY;
-
-	if (text->bytes)
-		strbuf_append_bytes(&buffer, text->bytes, text->length);
-	*ret = strbuf_take(&buffer);
-	if (!*ret)
-		return error_no_memory();
-	(*ret)[store_unescape(*ret, strlen(*ret))] = '\0';
-	return NULL;
-}
-
 static struct error *add_module(struct collect_symbolizing *symbolizing,
 				const struct store_module *row)
 {
@@ -64,11 +49,11 @@ static struct error *add_module(struct collect_symbolizing *symbolizing,
 	if (row->kind != STORE_MODULE_FILE && !module.is_vdso)
 		module.level = SYMBOLS_FULL;
 	if (!error)
-		error = collect_symbolize_plain(&path, &module.path);
+		error = collect_plain_text(&path, &module.path);
 	if (!error)
 		module.is_runtime = symbols_title_is_runtime(module.path);
 	if (!error)
-		error = collect_symbolize_plain(&row->build_id, &module.build_id);
+		error = collect_plain_text(&row->build_id, &module.build_id);
 	if (!error)
 		error = map_u64_set(&symbolizing->module_at, row->id, symbolizing->modules.count);
 	if (!error)
@@ -184,19 +169,6 @@ static struct error *read_stacks(struct collect_symbolizing *symbolizing)
 	return close_cursor(cursor, error);
 }
 
-static struct error *read_alloc_fns(struct collect_symbolizing *symbolizing)
-{
-	bool found;
-
-	TRY(store_meta_text(symbolizing->reader, "alloc_fn", &symbolizing->alloc_fn, &found));
-	for (char *at = found ? symbolizing->alloc_fn : NULL; at;) {
-		char *pattern = strsep(&at, "\n");
-
-		TRY(vector_push(&symbolizing->alloc_fns, pattern));
-	}
-	return NULL;
-}
-
 /* --- what is better ------------------------------------------------------------------ */
 
 /* What the profile has. */
@@ -262,7 +234,7 @@ static struct error *read_all(struct collect_symbolizing *symbolizing, const cha
 		return error_create_path(ERROR_REFUSED, path,
 					 "not written to its end: it would look whole");
 	TRY(symbols_create(options, &symbolizing->symbols));
-	TRY(read_alloc_fns(symbolizing));
+	TRY(collect_titles_read(&symbolizing->titles, symbolizing->reader));
 	TRY(read_modules(symbolizing));
 	TRY(read_locs(symbolizing));
 	TRY(symbols_start(symbolizing->symbols));

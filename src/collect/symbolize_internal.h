@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/vector.h"
 #include "collect/symbolize.h"
+#include "collect/titles.h"
 #include "store/store.h"
 #include "symbols/symbols.h"
 
@@ -29,7 +30,7 @@ struct symbolize_loc {
 	uint64_t offset;
 	bool is_exact;
 	bool has_lines; /* in the profile */
-	uint32_t named; /* of symbols_title_line() */
+	uint32_t named; /* of collect_titles_line() */
 };
 
 struct collect_symbolizing {
@@ -42,16 +43,12 @@ struct collect_symbolizing {
 	struct map_u64 loc_at;
 	VECTOR(struct store_stack) stacks; /* [0] = no frame */
 	struct map_u64 stack_at;
-	char *alloc_fn; /* patterns, cut into: */
-	VECTOR(const char *) alloc_fns;
+	struct collect_titles titles;
 	/* While it is written: */
 	struct store_writer *writer;
 	struct store_copy *copy;
 	struct error *error;
 };
-
-/* Malloc'd, as it was recorded; "" = none. */
-struct error *collect_symbolize_plain(const struct store_text *text, char **ret) ERROR_MUST_CHECK;
 
 /* Those that were looked up now. */
 const struct symbols_frame *collect_symbolize_frames(const struct collect_symbolizing *symbolizing,

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "collect/output.h"
-#include "symbols/title.h"
+#include "collect/rewrite.h"
 
 static const enum store_symbols store_levels[] = {
 	[SYMBOLS_PENDING] = STORE_SYMBOLS_PENDING, [SYMBOLS_NONE] = STORE_SYMBOLS_NONE,
@@ -55,18 +54,13 @@ static bool change_line(void *context, void *row)
 	const struct store_line *line = row;
 	const uint64_t *at = map_u64_find(&symbolizing->loc_at, line->loc);
 	struct symbolize_loc *loc = at ? &symbolizing->locs.items[*at] : NULL;
-	CLEANUP_FREE char *function = NULL;
-	struct store_text text;
 
 	if (!loc || symbolizing->error)
 		return true;
 	if (symbolizing->modules.items[loc->module].is_better)
 		return false;
-	symbolizing->error = store_string(symbolizing->reader, line->function, &text);
-	if (!symbolizing->error && text.bytes)
-		symbolizing->error = collect_symbolize_plain(&text, &function);
-	symbols_title_line(&loc->named, (uint32_t)line->depth, function,
-			   symbolizing->alloc_fns.items, symbolizing->alloc_fns.count);
+	symbolizing->error =
+		collect_titles_row(&symbolizing->titles, symbolizing->reader, line, &loc->named);
 	return true;
 }
 
@@ -86,8 +80,7 @@ static struct error *put_lines(struct collect_symbolizing *symbolizing, struct s
 		TRY(intern(symbolizing, frames[i].function, &row.function));
 		TRY(intern(symbolizing, frames[i].file, &row.file));
 		TRY(store_put(symbolizing->writer, &row));
-		symbols_title_line(&loc->named, (uint32_t)i, frames[i].function,
-				   symbolizing->alloc_fns.items, symbolizing->alloc_fns.count);
+		collect_titles_line(&symbolizing->titles, i, frames[i].function, &loc->named);
 	}
 	if (count == 0)
 		loc->named = 0;
@@ -109,26 +102,25 @@ static struct error *put_all_lines(struct collect_symbolizing *symbolizing)
 	return NULL;
 }
 
+static struct collect_titles_place place_of(void *context, uint64_t at)
+{
+	const struct collect_symbolizing *symbolizing = context;
+	const struct symbolize_loc *loc = &symbolizing->locs.items[at];
+
+	return (struct collect_titles_place){
+		.id = loc->id,
+		.named = loc->named,
+		.is_runtime = symbolizing->modules.items[loc->module].is_runtime,
+	};
+}
+
 static bool change_site(void *context, void *row)
 {
 	const struct collect_symbolizing *symbolizing = context;
 	struct store_site *site = row;
 	const uint64_t *at = map_u64_find(&symbolizing->stack_at, site->stack);
-	struct symbols_title title = {0};
 
-	for (uint64_t frame = at ? *at : 0; frame;
-	     frame = symbolizing->stacks.items[frame].parent) {
-		const struct symbolize_loc *loc =
-			&symbolizing->locs.items[symbolizing->stacks.items[frame].loc];
-
-		if (loc->id &&
-		    !symbols_title_place(&title, (uint32_t)loc->id, loc->named,
-					 symbolizing->modules.items[loc->module].is_runtime))
-			break;
-	}
-	symbols_title_end(&title);
-	site->title = title.place;
-	site->title_depth = title.place ? title.depth : STORE_UNKNOWN;
+	collect_titles_set(site, symbolizing->stacks.items, at ? *at : 0, place_of, context);
 	return true;
 }
 
@@ -148,10 +140,11 @@ static struct error *put_tables(struct collect_symbolizing *symbolizing)
 	return NULL;
 }
 
-static struct error *put_profile(struct collect_symbolizing *symbolizing, const char *path,
-				 const char *name)
+static struct error *put_profile(void *context, struct store_writer *writer)
 {
-	TRY(store_writer_open(path, name, &symbolizing->writer));
+	struct collect_symbolizing *symbolizing = context;
+
+	symbolizing->writer = writer;
 	struct error *error =
 		store_copy_begin(symbolizing->reader, symbolizing->writer, &symbolizing->copy);
 
@@ -159,10 +152,6 @@ static struct error *put_profile(struct collect_symbolizing *symbolizing, const 
 		error = put_tables(symbolizing);
 	store_copy_end(symbolizing->copy);
 	symbolizing->copy = NULL;
-	if (error)
-		store_writer_abort(symbolizing->writer);
-	else
-		error = store_writer_finish(symbolizing->writer);
 	symbolizing->writer = NULL;
 	return error;
 }
@@ -170,14 +159,5 @@ static struct error *put_profile(struct collect_symbolizing *symbolizing, const 
 struct error *collect_symbolizing_write(struct collect_symbolizing *symbolizing,
 					struct collect_output *output)
 {
-	CLEANUP_FREE char *path = NULL;
-
-	TRY(collect_output_begin(output));
-	/* Wherever the directory has been moved to. */
-	if (asprintf(&path, "/proc/self/fd/%d/%s", output->directory_fd, output->temporary) < 0) {
-		path = NULL;
-		return error_no_memory();
-	}
-	TRY(put_profile(symbolizing, path, output->path));
-	return collect_output_finish(output);
+	return collect_rewrite(output, put_profile, symbolizing);
 }

@@ -11,6 +11,7 @@
 
 #define LABEL_WIDTH 11u
 #define INDENT      19u /* of what is below a module's name */
+#define SOURCES     20u
 #define LOSSES      50u /* processes whose losses are told */
 
 static void put_label(struct strbuf *out, const struct report_style *style, const char *label)
@@ -121,6 +122,29 @@ static void put_inherited(struct strbuf *out, const struct analyze_model *model)
 	strbuf_append(out, " of a parent freed by ");
 	report_put_plural(out, processes, "forked process", "forked processes");
 	strbuf_append_char(out, '\n');
+}
+
+/* What it was merged from. */
+static void put_sources(struct strbuf *out, const struct analyze_model *model,
+			const struct report_style *style)
+{
+	for (size_t i = 0; i < model->source_count && i < SOURCES; i++) {
+		const struct analyze_source *source = &model->sources[i];
+
+		put_label(out, style, i ? "" : "MERGED");
+		strbuf_append(out, i ? "     " : "from ");
+		put_text(out, &source->file);
+		if (source->rank != ANALYZE_UNKNOWN)
+			strbuf_printf(out, ", rank %" PRIu64, source->rank);
+		if (source->host.length) {
+			strbuf_append(out, ", ");
+			put_text(out, &source->host);
+		}
+		strbuf_append_char(out, '\n');
+	}
+	if (model->source_count > SOURCES)
+		strbuf_printf(out, "%*s     and %zu more\n", (int)LABEL_WIDTH, "",
+			      model->source_count - (size_t)SOURCES);
 }
 
 static struct error *put_processes(struct strbuf *out, const struct analyze_model *model,
@@ -235,6 +259,7 @@ struct error *report_info_print(struct analyze_model *model, const char *path,
 	strbuf_append_char(&text, '\n');
 	put_origin(&text, model, &info, style);
 	put_contents(&text, model, &info, style);
+	put_sources(&text, model, style);
 	analyze_info_free(&info);
 	if (model->process_count)
 		TRY(put_processes(&text, model, options->processes, style));

@@ -88,7 +88,8 @@ static void put_losses(struct strbuf *out, const struct analyze_process *process
 	strbuf_append_char(out, ']');
 }
 
-static void put_process(struct strbuf *out, const struct analyze_process *process)
+static void put_process(struct strbuf *out, const struct analyze_model *model,
+			const struct analyze_process *process)
 {
 	const struct analyze_counts *counts = &process->counts;
 
@@ -129,6 +130,8 @@ static void put_process(struct strbuf *out, const struct analyze_process *proces
 	put_number(out, "rss_peak_bytes", process->rss_peak);
 	put_count(out, "ledger_bytes", process->ledger_bytes);
 	put_number(out, "tree_peak_bytes", process->tree_peak_bytes);
+	put_number(out, "source",
+		   model->source_count ? model->sources[process->source].id : ANALYZE_UNKNOWN);
 	put_losses(out, process);
 	strbuf_append_char(out, '}');
 }
@@ -210,6 +213,17 @@ static void put_site(struct strbuf *out, const struct analyze_model *model, size
 	strbuf_append(out, "]}");
 }
 
+static void put_source(struct strbuf *out, const struct analyze_source *source)
+{
+	strbuf_append_char(out, '{');
+	put_count(out, "id", source->id);
+	put_text(out, "file", &source->file);
+	put_text(out, "host", &source->host);
+	put_number(out, "rank", source->rank);
+	put_number(out, "tree_peak_bytes", source->tree_peak_bytes);
+	strbuf_append_char(out, '}');
+}
+
 /* All processes as one. */
 static void put_tree(struct strbuf *out, const struct analyze_together *together)
 {
@@ -242,7 +256,7 @@ static struct error *print(struct analyze_model *model, const struct report_opti
 	for (size_t i = 0; i < model->process_count; i++) {
 		strbuf_append(&text, i ? ",\n" : "\n");
 		TRY(report_flush(&text, out));
-		put_process(&text, &model->processes[i]);
+		put_process(&text, model, &model->processes[i]);
 	}
 	strbuf_append(&text, "\n],\n\"sites\": [");
 	for (size_t i = 0; i < model->site_count; i++) {
@@ -261,7 +275,13 @@ static struct error *print(struct analyze_model *model, const struct report_opti
 	strbuf_append(&text, "},\n\"tree\": ");
 	TRY(report_flush(&text, out));
 	put_tree(&text, together);
-	strbuf_append(&text, "}\n");
+	strbuf_append(&text, ",\n\"sources\": [");
+	for (size_t i = 0; i < model->source_count; i++) {
+		strbuf_append(&text, i ? ",\n" : "\n");
+		TRY(report_flush(&text, out));
+		put_source(&text, &model->sources[i]);
+	}
+	strbuf_append(&text, "]}\n");
 	return report_flush(&text, out);
 }
 

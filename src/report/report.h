@@ -60,6 +60,9 @@ struct error *report_json_print(struct analyze_model *model, const struct report
 				FILE *out) ERROR_MUST_CHECK;
 struct error *report_text_print(struct analyze_model *model, const struct report_options *options,
 				FILE *out) ERROR_MUST_CHECK;
+/* Of a merged profile, split by rank, file or host. */
+struct error *report_ranks_print(struct analyze_model *model, const struct report_options *options,
+				 FILE *out) ERROR_MUST_CHECK;
 struct error *report_tree_print(struct analyze_model *model, const struct report_options *options,
 				enum analyze_direction direction, FILE *out) ERROR_MUST_CHECK;
 struct error *report_summary_print(struct analyze_model *model,

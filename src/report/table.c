@@ -46,8 +46,7 @@ static bool is_place(const struct analyze_model *model, uint32_t name)
 	return model->names[name].function == 0 && model->names[name].module;
 }
 
-/* "libjq.so.1+0x1d306 < jv_parser_next", each cut where both do not fit. */
-static void put_place(struct strbuf *out, const struct analyze_model *model,
+void report_put_place(struct strbuf *out, const struct analyze_model *model,
 		      const struct analyze_group *group, size_t columns)
 {
 	CLEANUP_STRBUF struct strbuf title = STRBUF_EMPTY;
@@ -159,7 +158,7 @@ void report_put_table(struct strbuf *out, const struct report_table *table)
 			continue;
 		}
 		put_figures(out, table, &groups->items[i].counts, true);
-		put_place(out, table->model, &groups->items[i], columns);
+		report_put_place(out, table->model, &groups->items[i], columns);
 		strbuf_append_char(out, '\n');
 	}
 	if (sites == 0 || !table->sums_others)

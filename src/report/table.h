@@ -17,6 +17,9 @@ struct report_table {
 };
 
 void report_put_table(struct strbuf *out, const struct report_table *table);
+/* "libjq.so.1+0x1d306 < jv_parser_next", each cut where both do not fit. */
+void report_put_place(struct strbuf *out, const struct analyze_model *model,
+		      const struct analyze_group *group, size_t columns);
 /* How many groups it lists. */
 size_t report_table_rows(const struct report_table *table);
 

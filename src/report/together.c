@@ -11,8 +11,9 @@
 #define SMALL_PART   20u /* of the largest peak */
 #define NAME_COLUMN  47u
 #define HELPER_NAMES 8u
-#define FEW          1000u /* allocations that cost nobody anything */
+#define FEW          10000u /* allocations that cost nobody anything */
 #define LOSS_KINDS   32u
+#define FILE_COLUMNS 24u
 
 /* --- totals ----------------------------------------------------------------------------- */
 
@@ -31,12 +32,26 @@ static void put_processes(struct strbuf *out, const struct analyze_model *model,
 		strbuf_printf(out, ", %zu not complete\n", incomplete);
 	else
 		strbuf_append(out, ", complete\n");
+	if (model->source_count > 1) {
+		strbuf_fill(out, ' ', REPORT_HEAD_INDENT);
+		strbuf_printf(out, "merged from %zu profiles, this the first: report --by rank\n",
+			      model->source_count);
+	}
 	if (model->left_out) {
 		strbuf_fill(out, ' ', REPORT_HEAD_INDENT);
 		report_put_plural(out, model->left_out, "other process is left out\n",
 				  "other processes are left out\n");
 	}
 	strbuf_append_char(out, '\n');
+}
+
+static void put_file(struct strbuf *out, const struct analyze_source *source)
+{
+	struct analyze_text name = report_base_name(&source->file);
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	strbuf_printable(&text, name.bytes ? name.bytes : "", name.length);
+	report_put_cut(out, &text, FILE_COLUMNS);
 }
 
 static void put_peak(struct strbuf *out, const struct analyze_model *model,
@@ -60,11 +75,14 @@ static void put_peak(struct strbuf *out, const struct analyze_model *model,
 	if (together->is_instant) {
 		strbuf_append(&text, "of all processes together");
 	} else {
-		strbuf_append(&text, "in ");
-		report_put_program(&text, leader);
+		strbuf_append(&text, together->peak_source ? "in those of " : "in ");
+		if (together->peak_source)
+			put_file(&text, together->peak_source);
+		else
+			report_put_program(&text, leader);
 		if (is_bound)
 			strbuf_printf(&text, "; at most %s", most);
-		else
+		else if (!together->peak_source)
 			strbuf_append(&text, ", alone");
 	}
 	if (text.failed) {

@@ -28,7 +28,14 @@ void store_append_select(struct strbuf *sql, const struct store_reader *reader,
 	for (unsigned int i = 0; i < table->column_count; i++)
 		strbuf_printf(sql, reader->lacks[which] >> i & 1 ? "%sNULL" : "%s[%s]",
 			      i ? "," : "SELECT ", table->columns[i].name);
-	strbuf_printf(sql, " FROM [%s]", table->name);
+	if (!reader->is_absent[which]) {
+		strbuf_printf(sql, " FROM [%s]", table->name);
+		return;
+	}
+	for (unsigned int i = 0; i < table->column_count; i++)
+		strbuf_printf(sql, "%s NULL [%s]", i ? "," : " FROM (SELECT",
+			      table->columns[i].name);
+	strbuf_append(sql, " WHERE 0)");
 }
 
 static struct error *bad(const struct store_reader *reader, const struct table *table,

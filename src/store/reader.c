@@ -131,7 +131,9 @@ static struct error *check_tables(struct store_reader *reader)
 		sqlite3_bind_text(statement, 1, store_tables[i].name, -1, SQLITE_STATIC);
 		int code = sqlite3_step(statement);
 
-		if (code == SQLITE_DONE)
+		if (code == SQLITE_DONE && store_tables[i].is_late)
+			reader->is_absent[i] = true;
+		else if (code == SQLITE_DONE)
 			error = store_damaged(reader->path, "it has no table %s",
 					      store_tables[i].name);
 		else if (code != SQLITE_ROW)
@@ -148,7 +150,7 @@ static struct error *find_late_columns(struct store_reader *reader)
 		for (unsigned int at = 0; at < store_tables[i].column_count; at++) {
 			const struct column *column = &store_tables[i].columns[at];
 
-			if (!column->is_late)
+			if (!column->is_late || reader->is_absent[i])
 				continue;
 			int code = sqlite3_table_column_metadata(reader->db, "main",
 								 store_tables[i].name, column->name,

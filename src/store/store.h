@@ -109,6 +109,7 @@ struct store_process {
 	uint64_t mapped_bytes, mapped_peak, rss_peak, ledger_bytes, threads;
 	uint64_t tree_peak_bytes; /* live in it when most lived in all processes together */
 	uint64_t inherited_frees; /* of blocks it had from its parent */
+	uint64_t source;          /* the profile it was merged from; 0 = this one */
 };
 
 struct store_api {
@@ -221,6 +222,16 @@ struct store_block {
 	uint64_t thread;
 };
 
+/* A profile that this one was merged from. */
+struct store_source {
+	uint64_t id;
+	uint64_t file, host; /* strings */
+	uint64_t rank;
+	uint64_t start_unix_ns;
+	uint64_t finished;                                         /* 1 = it was whole */
+	uint64_t tree_peak_bytes, tree_peak_time, tree_peak_error; /* of its processes together */
+};
+
 enum store_table {
 	STORE_TABLE_STRING,
 	STORE_TABLE_PROCESS,
@@ -241,6 +252,7 @@ enum store_table {
 	STORE_TABLE_SERIES,
 	STORE_TABLE_COHORT,
 	STORE_TABLE_BLOCK,
+	STORE_TABLE_SOURCE,
 	STORE_TABLE_COUNT,
 };
 
@@ -265,7 +277,8 @@ enum store_table {
 		 : STORE_TABLE_SNAP, struct store_series               \
 		 : STORE_TABLE_SERIES, struct store_cohort             \
 		 : STORE_TABLE_COHORT, struct store_block              \
-		 : STORE_TABLE_BLOCK)
+		 : STORE_TABLE_BLOCK, struct store_source              \
+		 : STORE_TABLE_SOURCE)
 
 /* --- writing ------------------------------------------------------------------ */
 

@@ -42,6 +42,7 @@ struct table {
 	const char *order;  /* its primary key */
 	unsigned int keys;  /* leading columns that are the key; 0 = it is no numbers */
 	const char *filter; /* the column a cursor's key selects by, or NULL */
+	bool is_late;       /* profiles from before it lack it: it is empty */
 };
 
 extern const struct table store_tables[STORE_TABLE_COUNT];
@@ -64,6 +65,7 @@ struct store_reader {
 	bool finished;
 	sqlite3_stmt *by_id[STORE_TABLE_COUNT];
 	uint64_t lacks[STORE_TABLE_COUNT]; /* bits: late columns that are not there */
+	bool is_absent[STORE_TABLE_COUNT]; /* late tables */
 	VECTOR(struct store_text) strings; /* those asked for */
 	struct map_u64 string_at;          /* id: place there */
 };

@@ -29,18 +29,20 @@ static const char *const symbols_words[] = {NULL,   "full",    "lines", "symtab"
 	}
 #define NUMBER(table, member)        COLUMN(table, member, COLUMN_NUMBER, false, ANY_NUMBER, NULL)
 #define LIMITED(table, member, most) COLUMN(table, member, COLUMN_NUMBER, true, most, NULL)
-/* A number of columns that came after version 1 was first written. */
-#define LATE_NUMBER(table, member)                                                   \
-	{                                                                            \
-		.name = #member, .kind = COLUMN_NUMBER, .is_late = true,             \
-		.offset = offsetof(struct store_##table, member), .most = ANY_NUMBER \
+/* Columns that came after version 1 was first written. */
+#define LATE(table, member, kind_, most_)                                         \
+	{                                                                         \
+		.name = #member, .kind = (kind_), .is_late = true,                \
+		.offset = offsetof(struct store_##table, member), .most = (most_) \
 	}
-#define ADDRESS(table, member)     COLUMN(table, member, COLUMN_ADDRESS, false, 0, NULL)
-#define SIGNED(table, member)      COLUMN(table, member, COLUMN_SIGNED, false, 0, NULL)
-#define WORD(table, member, words) COLUMN(table, member, COLUMN_WORD, false, 0, words)
-#define TEXT(table, member)        COLUMN(table, member, COLUMN_TEXT, false, 0, NULL)
-#define TEXT_KEY(table, member)    COLUMN(table, member, COLUMN_TEXT, true, 0, NULL)
-#define BLOB(table, member)        COLUMN(table, member, COLUMN_BLOB, false, 0, NULL)
+#define LATE_NUMBER(table, member)    LATE(table, member, COLUMN_NUMBER, ANY_NUMBER)
+#define LATE_REFERENCE(table, member) LATE(table, member, COLUMN_REFERENCE, ANY_ID)
+#define ADDRESS(table, member)        COLUMN(table, member, COLUMN_ADDRESS, false, 0, NULL)
+#define SIGNED(table, member)         COLUMN(table, member, COLUMN_SIGNED, false, 0, NULL)
+#define WORD(table, member, words)    COLUMN(table, member, COLUMN_WORD, false, 0, words)
+#define TEXT(table, member)           COLUMN(table, member, COLUMN_TEXT, false, 0, NULL)
+#define TEXT_KEY(table, member)       COLUMN(table, member, COLUMN_TEXT, true, 0, NULL)
+#define BLOB(table, member)           COLUMN(table, member, COLUMN_BLOB, false, 0, NULL)
 
 static const struct column string_columns[] = {
 	KEY(string, id),
@@ -81,6 +83,7 @@ static const struct column process_columns[] = {
 	NUMBER(process, threads),
 	LATE_NUMBER(process, tree_peak_bytes),
 	LATE_NUMBER(process, inherited_frees),
+	LATE_REFERENCE(process, source),
 };
 
 static const struct column api_columns[] = {
@@ -218,13 +221,27 @@ static const struct column block_columns[] = {
 	REFERENCE(block, thread),
 };
 
-#define TABLE(name_, order_, keys_, filter_)                                                   \
+static const struct column source_columns[] = {
+	KEY(source, id),
+	STRING(source, file),
+	STRING(source, host),
+	NUMBER(source, rank),
+	NUMBER(source, start_unix_ns),
+	NUMBER(source, finished),
+	NUMBER(source, tree_peak_bytes),
+	NUMBER(source, tree_peak_time),
+	NUMBER(source, tree_peak_error),
+};
+
+#define ANY_TABLE(name_, order_, keys_, filter_, late_)                                        \
 	{                                                                                      \
 		.name = #name_, .columns = name_##_columns,                                    \
 		.column_count = sizeof(name_##_columns) / sizeof(struct column),               \
 		.row_bytes = sizeof(struct store_##name_), .order = (order_), .keys = (keys_), \
-		.filter = (filter_)                                                            \
+		.filter = (filter_), .is_late = (late_)                                        \
 	}
+#define TABLE(name_, order_, keys_, filter_)      ANY_TABLE(name_, order_, keys_, filter_, false)
+#define LATE_TABLE(name_, order_, keys_, filter_) ANY_TABLE(name_, order_, keys_, filter_, true)
 
 const struct table store_tables[STORE_TABLE_COUNT] = {
 	[STORE_TABLE_STRING] = TABLE(string, "id", 1, NULL),
@@ -246,4 +263,5 @@ const struct table store_tables[STORE_TABLE_COUNT] = {
 	[STORE_TABLE_SERIES] = TABLE(series, "site, snap", 2, "site"),
 	[STORE_TABLE_COHORT] = TABLE(cohort, "snap, site, born", 3, "snap"),
 	[STORE_TABLE_BLOCK] = TABLE(block, "process, address", 2, "process"),
+	[STORE_TABLE_SOURCE] = LATE_TABLE(source, "id", 1, NULL),
 };

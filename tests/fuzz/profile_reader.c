@@ -92,6 +92,7 @@ static void read_all(struct store_reader *reader)
 	READ_ALL(reader, struct store_series, );
 	READ_ALL(reader, struct store_cohort, );
 	READ_ALL(reader, struct store_block, );
+	READ_ALL(reader, struct store_source, read_string(reader, row.file));
 }
 
 static void read_some(struct store_reader *reader)

@@ -53,6 +53,7 @@ static void read_back(const char *path)
 	READ_ALL(reader, struct store_series);
 	READ_ALL(reader, struct store_cohort);
 	READ_ALL(reader, struct store_block);
+	READ_ALL(reader, struct store_source);
 	store_reader_close(reader);
 }
 

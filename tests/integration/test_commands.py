@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-BUILT = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query", "env", "recover"]
-RESERVED = ("attach detach save top leaks diff check merge export flame html"
+BUILT = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query", "env", "recover",
+         "merge"]
+RESERVED = ("attach detach save top leaks diff check export flame html"
             ).split()
 
 

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query", "recover", "env"]
+COMMANDS = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query",
+            "merge", "recover", "env"]
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_commands_are_those_of_help(run, complete):
     (["report", "--color", "=", "a"], {"auto", "always"}),
     (["report", "--color", "="], {"auto", "always", "never"}),
     (["report", "--tree", "=", "b"], {"bottom-up"}),
-    (["hist", "--by", "t"], {"thread"}), (["report", "--by", ""], {"process", "program"}), (["--blocks", ""], {"all"}),
+    (["hist", "--by", "t"], {"thread"}), (["report", "--by", ""], {"process", "program", "rank", "file", "host"}), (["--blocks", ""], {"all"}),
     (["-o", ""], set()), (["report", ""], set()), (["ls", "-"], set()), (["run", "ls", "-"], set()),
     (["-q", "--color", "never", "ls", "rep"], set()), (["--", "report", "-"], set()),
 ])

@@ -66,14 +66,16 @@ def test_views_order_sites(mallograph, sample, view, key):
 
 def test_names_are_those_of_the_contract(mallograph, sample):
     whole = report(mallograph, sample)
-    assert set(whole) == {"format", "version", "processes", "tree", "sites", "others"}
+    assert set(whole) == {
+        "format", "version", "processes", "tree", "sites", "others", "sources",
+    }
     assert (whole["format"], whole["version"]) == ("mallograph-report", 1)
     assert set(whole["processes"][0]) == {
         "id", "parent", "how", "pid", "ppid", "exe", "command", "end", "start_s", "duration_s",
         "allocations", "frees", "failed", "unknown_frees", "inherited_frees", "allocated_bytes", "peak_bytes",
         "peak_blocks", "peak_time_s", "peak_error_bytes", "live_blocks", "live_bytes",
         "temporary", "threads", "mapped_bytes", "rss_peak_bytes", "ledger_bytes",
-        "tree_peak_bytes", "losses",
+        "tree_peak_bytes", "source", "losses",
     }
     assert set(whole["tree"]) == {
         "processes", "allocations", "frees", "failed", "allocated_bytes", "peak_bytes",

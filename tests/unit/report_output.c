@@ -319,7 +319,7 @@ static const char sample_json_site[] =
 	"\"tree\": {\"processes\": 2, \"allocations\": 22, \"frees\": 14, \"failed\": 2, "
 	"\"allocated_bytes\": 105287, \"peak_bytes\": 5000, \"peak_most_bytes\": 5050, "
 	"\"peak_time_s\": 0.002000000, \"live_bytes\": 54800, \"live_blocks\": 8, \"temporary\": "
-	"1}}\n";
+	"1},\n\"sources\": []}\n";
 
 static const char sample_json_process[] =
 	"{\"id\": 1, \"parent\": null, \"how\": \"root\", \"pid\": 4711, \"ppid\": 100, "

@@ -86,7 +86,7 @@ static struct error *read_everything(const char *path)
 	struct store_reader *reader;
 	struct error *error = store_reader_open(path, &reader);
 	struct error *more[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-				NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+				NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
 
 	if (error)
 		return error;
@@ -109,6 +109,7 @@ static struct error *read_everything(const char *path)
 	more[16] = READ_ALL(reader, struct store_series);
 	more[17] = READ_ALL(reader, struct store_cohort);
 	more[18] = READ_ALL(reader, struct store_block);
+	more[19] = READ_ALL(reader, struct store_source);
 	store_reader_close(reader);
 	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
 		if (error)
@@ -213,6 +214,7 @@ static void test_values(void **state)
 		{"UPDATE snap SET process=-1", "column process of table snap"},
 		{"UPDATE snap SET process=NULL", "nothing where there must be a value"},
 		{"UPDATE process SET tree_peak_bytes=-1", "column tree_peak_bytes"},
+		{"UPDATE source SET rank='first'", "column rank of table source has no number"},
 		{"UPDATE stack SET parent=3 WHERE id=1", "frames go round"},
 		{"UPDATE stack SET parent=1 WHERE id=1", "frames go round"},
 		{"UPDATE stack SET parent=-1 WHERE id=1", "column parent"},
@@ -252,7 +254,8 @@ static void test_missing_column(void **state)
 static void test_late_column(void **state)
 {
 	const char *path = change("ALTER TABLE process DROP COLUMN tree_peak_bytes;"
-				  "ALTER TABLE process DROP COLUMN inherited_frees");
+				  "ALTER TABLE process DROP COLUMN inherited_frees;"
+				  "ALTER TABLE process DROP COLUMN source; DROP TABLE source");
 	struct store_reader *reader;
 	struct store_process process;
 
@@ -263,7 +266,12 @@ static void test_late_column(void **state)
 	assert_int_equal(process.threads, 2);
 	assert_true(process.tree_peak_bytes == STORE_UNKNOWN);
 	assert_true(process.inherited_frees == STORE_UNKNOWN);
+	assert_int_equal(process.source, 0);
 	store_reader_close(reader);
+	/* A view in the table's place is not looked at. */
+	assert_null(read_everything(change("DROP TABLE source; CREATE VIEW source AS WITH "
+					   "RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 "
+					   "FROM n) SELECT i id FROM n")));
 }
 
 static void test_other_version(void **state)

@@ -102,6 +102,7 @@ static void put_process(struct store_writer *writer)
 					      .threads = 2,
 					      .tree_peak_bytes = 850,
 					      .inherited_frees = 31,
+					      .source = 1,
 				      })));
 	assert_null(store_put(
 		writer, &((struct store_api){.process = 1, .api = 1, .calls = 12, .bytes = 1200})));
@@ -189,6 +190,21 @@ static void put_time(struct store_writer *writer)
 				      })));
 }
 
+static void put_source(struct store_writer *writer)
+{
+	assert_null(store_put(writer, &((struct store_source){
+					      .id = 1,
+					      .file = intern(writer, "rank3.mgp"),
+					      .host = intern(writer, "node"),
+					      .rank = 3,
+					      .start_unix_ns = 1,
+					      .finished = 1,
+					      .tree_peak_bytes = 900,
+					      .tree_peak_time = STORE_UNKNOWN,
+					      .tree_peak_error = 0,
+				      })));
+}
+
 void profile_put(struct store_writer *writer)
 {
 	assert_null(store_put_meta_text(writer, "tool", "mallograph test"));
@@ -197,6 +213,7 @@ void profile_put(struct store_writer *writer)
 	put_process(writer);
 	put_sites(writer);
 	put_time(writer);
+	put_source(writer);
 }
 
 void profile_write(const char *path)

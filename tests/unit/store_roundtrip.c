@@ -62,6 +62,7 @@ static void test_process(void **state)
 {
 	struct store_reader *reader = open_sample("process.mgp");
 	struct store_cursor *cursor;
+	struct store_source source;
 	struct store_process p;
 
 	(void)state;
@@ -76,6 +77,10 @@ static void test_process(void **state)
 	assert_true(p.rss_peak == STORE_UNKNOWN);
 	assert_int_equal(p.tree_peak_bytes, 850);
 	assert_int_equal(p.inherited_frees, 31);
+	assert_int_equal(p.source, 1);
+	READ_ONE(reader, &source);
+	assert_int_equal(source.rank, 3);
+	assert_string(reader, source.host, "node");
 	assert_int_equal(p.argv.length, 10);
 	assert_memory_equal(p.argv.bytes, "sample\0-x", 10);
 	assert_string(reader, p.exe, "/bin/sample");
