@@ -15,7 +15,6 @@
 #define BATCH_NS      50000u
 #define BIRTH_EXACT   (UINT64_C(1) << 20) /* numbers below are their births */
 #define BIRTH_SCALES  30u
-#define TIME_MAX      (MGL_TIME_BLOCK * MGL_TIME_BLOCKS)
 
 uint64_t clock_ns(int clock)
 {
@@ -99,9 +98,10 @@ bool number_refill(struct thread *t)
 
 static struct mgl_time *entry_at(struct thread *t, uint32_t i)
 {
-	struct mgl_time *block = record_at(t, t->agent->process->time_blocks[i / MGL_TIME_BLOCK]);
+	uint32_t which = mgl_time_block(i);
+	struct mgl_time *block = record_at(t, t->agent->process->time_blocks[which]);
 
-	return block ? &block[i % MGL_TIME_BLOCK] : NULL;
+	return block ? &block[i - mgl_time_before(which)] : NULL;
 }
 
 /* Drops every second entry; readers see an odd time_seq meanwhile. */
@@ -109,20 +109,21 @@ static void time_thin(struct thread *t)
 {
 	struct mgl_process *p = t->agent->process;
 	struct mgl_time *first = entry_at(t, 0);
-	struct mgl_time *last = entry_at(t, TIME_MAX - 1);
+	struct mgl_time *last = entry_at(t, MGL_TIME_MAX - 1);
 
 	if (!first || !last)
 		return;
 	LEDGER_ADD(p->time_seq, 1);
 	atomic_thread_fence(memory_order_release);
-	for (uint32_t i = 1; i < TIME_MAX / 2; i++) {
+	for (uint32_t i = 1; i < MGL_TIME_MAX / 2; i++) {
 		struct mgl_time *to = entry_at(t, i), *from = entry_at(t, 2 * i);
 
 		LEDGER_SET(to->number, LEDGER_GET(from->number));
 		LEDGER_SET(to->ns, LEDGER_GET(from->ns));
 	}
-	LEDGER_SET(p->time_gap, (LEDGER_GET(last->ns) - LEDGER_GET(first->ns)) / (TIME_MAX / 2));
-	LEDGER_SET(p->time_count, TIME_MAX / 2);
+	LEDGER_SET(p->time_gap,
+		   (LEDGER_GET(last->ns) - LEDGER_GET(first->ns)) / (MGL_TIME_MAX / 2));
+	LEDGER_SET(p->time_count, MGL_TIME_MAX / 2);
 	atomic_store_explicit(&p->time_seq, LEDGER_GET(p->time_seq) + 1, memory_order_release);
 }
 
@@ -132,18 +133,18 @@ static void time_append(struct thread *t, uint64_t number, uint64_t ns)
 	struct mgl_process *p = t->agent->process;
 	uint32_t n = LEDGER_GET(p->time_count);
 
-	if (n == TIME_MAX) {
+	if (n == MGL_TIME_MAX) {
 		time_thin(t);
 		n = LEDGER_GET(p->time_count);
 	}
-	if (n >= TIME_MAX)
+	if (n >= MGL_TIME_MAX)
 		return;
-	if (n % MGL_TIME_BLOCK == 0 && !p->time_blocks[n / MGL_TIME_BLOCK]) {
-		uint32_t ref;
+	uint32_t which = mgl_time_block(n), ref;
 
-		if (!record_alloc(t, MGL_TIME_BLOCK * sizeof(struct mgl_time), &ref))
+	if (!p->time_blocks[which]) {
+		if (!record_alloc(t, mgl_time_entries(which) * sizeof(struct mgl_time), &ref))
 			return;
-		p->time_blocks[n / MGL_TIME_BLOCK] = ref;
+		p->time_blocks[which] = ref;
 	}
 	struct mgl_time *before = n ? entry_at(t, n - 1) : NULL;
 	struct mgl_time *entry = entry_at(t, n);

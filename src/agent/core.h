@@ -14,6 +14,7 @@
 /* A mapped extent somebody can still take pages of. */
 struct extent {
 	uint8_t *base;
+	uint32_t units;
 	uint32_t pages;
 	uint32_t first_ref;         /* RECORDS: ref of base */
 	_Atomic uint32_t next_page; /* (A) */
@@ -33,6 +34,7 @@ struct agent {
 
 	uint8_t **units;                  /* record space: where each unit is mapped; wiped pages */
 	_Atomic uint32_t record_units;    /* (A) */
+	_Atomic bool header_taken;        /* (A) what its page has behind the process's header */
 	_Atomic(struct extent *) records; /* (A) */
 	_Atomic(struct extent *) shadow;  /* (A) */
 	_Atomic uint32_t records_size, shadow_size; /* (A) units of the next extent */

@@ -50,6 +50,26 @@ void *record_page(struct agent *a, uint32_t *ref)
 	return at;
 }
 
+static void records_set(struct thread *t, uint8_t *at, size_t bytes, uint32_t ref)
+{
+	t->records = at;
+	t->records_stop = at + bytes;
+	t->records_bias = ref - (uint32_t)((uintptr_t)at / MGL_REF_BYTES);
+}
+
+/* What the process's header leaves of its page is enough for many a process. */
+static bool header_take(struct thread *t, size_t need)
+{
+	struct mgl_process *header = t->agent->process;
+	size_t place = MGL_PROCESS_OFFSET + sizeof(*header);
+
+	if (MGL_PAGE - place < need || atomic_exchange(&t->agent->header_taken, true))
+		return false;
+	records_set(t, (uint8_t *)(header + 1), MGL_PAGE - place,
+		    (uint32_t)(place / MGL_REF_BYTES));
+	return true;
+}
+
 static bool records_take(struct thread *t, size_t need)
 {
 	uint32_t ref;
@@ -57,15 +77,15 @@ static bool records_take(struct thread *t, size_t need)
 
 	if (t->agent->inert)
 		return false;
+	if (header_take(t, need))
+		return true;
 	if (bytes < need)
 		bytes = (need + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1);
 	uint8_t *at = pages_take(t->agent, (uint32_t)(bytes / MGL_PAGE), &ref);
 
 	if (!at || !session_populate(at, bytes))
 		return false;
-	t->records = at;
-	t->records_stop = at + bytes;
-	t->records_bias = ref - (uint32_t)((uintptr_t)at / MGL_REF_BYTES);
+	records_set(t, at, bytes, ref);
 	if (bytes < 65536)
 		t->records_next = (uint32_t)bytes * 2;
 	return true;

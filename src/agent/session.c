@@ -239,7 +239,7 @@ struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, u
 			return NULL;
 		}
 	}
-	uint32_t head_pages = kind == MGL_EXTENT_SHADOW ? 1 + units : 1;
+	uint32_t head_pages = kind == MGL_EXTENT_SHADOW ? units : 1;
 	uint8_t *base = units_take(units);
 
 	if (!base || !session_populate(base, head_pages * MGL_PAGE))
@@ -247,7 +247,9 @@ struct extent *session_take_extent(struct agent *a, enum mgl_extent_kind kind, u
 	for (uint32_t i = 0; kind == MGL_EXTENT_RECORDS && i < units; i++)
 		a->units[first_unit + i] = base + i * MGL_UNIT_BYTES;
 	e->base = base;
-	e->pages = units * MGL_PAGES_PER_UNIT;
+	e->units = units;
+	e->pages = kind == MGL_EXTENT_SHADOW ? mgl_shadow_pages(units)
+					     : units * (uint32_t)MGL_PAGES_PER_UNIT;
 	e->first_ref = first_unit << MGL_REF_UNIT_SHIFT;
 	e->next_page = head_pages;
 

@@ -32,7 +32,8 @@ static bool run_take(struct thread *t, uint32_t pages)
 				pages = e->pages - at;
 			t->shadow_page = (uint64_t *)(e->base + (size_t)at * MGL_PAGE);
 			t->shadow_directory =
-				(_Atomic uint64_t *)(e->base + MGL_SHADOW_DIRECTORY_OFFSET) + at;
+				(_Atomic uint64_t *)(e->base + MGL_SHADOW_DIRECTORY_OFFSET) +
+				(at - e->units);
 			if (!session_populate(t->shadow_page, (size_t)pages * MGL_PAGE))
 				return false;
 			t->shadow_pages = pages;

@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGL_LAYOUT_VERSION 2u
+#define MGL_LAYOUT_VERSION 3u
 
 #define MGL_SESSION_MAGIC UINT64_C(0x31524744454c474d) /* "MGLEDGR1" */
 #define MGL_EXTENT_MAGIC  UINT64_C(0x31544e545845474d) /* "MGEXTNT1" */
@@ -119,11 +119,20 @@ struct mgl_extent {
 /* A process's header follows its first RECORDS extent's header (first_unit 0). */
 #define MGL_PROCESS_OFFSET 64u
 
-/* SHADOW: page 0 is the header; pages 1 … units are the directory, a uint64_t a page
- * of the extent: the heap address whose words that page holds, 0 = unused. */
-#define MGL_SHADOW_DIRECTORY_OFFSET MGL_PAGE
+/* SHADOW: the directory follows the header and ends with page units - 1. It has a uint64_t a
+ * page from there on: the heap address whose words that page holds, 0 = unused. */
+#define MGL_SHADOW_DIRECTORY_OFFSET 64u
 #define MGL_PAGES_PER_UNIT          (MGL_UNIT_BYTES / MGL_PAGE)
 #define MGL_CHUNK_WORDS             512u
+
+/* One past the last page that the directory has an entry for. */
+static inline uint32_t mgl_shadow_pages(uint32_t units)
+{
+	uint32_t entries = (units * MGL_PAGE - MGL_SHADOW_DIRECTORY_OFFSET) / 8;
+	uint32_t pages = units * (uint32_t)MGL_PAGES_PER_UNIT;
+
+	return units + entries < pages ? units + entries : pages;
+}
 
 /* --- process ------------------------------------------------------------------ */
 
@@ -207,15 +216,32 @@ enum mgl_loss {
 	MGL_LOSS_COUNT = 16,
 };
 
-/* The time table: allocation numbers and when they were taken, in blocks of 256
- * entries; when full, every second one is dropped. Guarded for readers by time_seq
+/* The time table: allocation numbers and when they were taken, in blocks that double in size,
+ * so that a short process has a short one; when full, every second one is dropped. Guarded for readers by time_seq
  * (odd while entries move). Its writer is whoever holds the agent's try-flag. */
 struct mgl_time {
 	_Atomic uint64_t number;
 	_Atomic uint64_t ns;
 };
-#define MGL_TIME_BLOCK  256u
-#define MGL_TIME_BLOCKS 16u
+#define MGL_TIME_BLOCK  16u /* entries of blocks 0 and 1; 32 in block 2, … */
+#define MGL_TIME_BLOCKS 9u
+#define MGL_TIME_MAX    (MGL_TIME_BLOCK << (MGL_TIME_BLOCKS - 1))
+
+static inline uint32_t mgl_time_block(uint32_t i)
+{
+	return i < MGL_TIME_BLOCK ? 0 : 28u - (uint32_t)__builtin_clz(i);
+}
+
+/* Entries before the block's, and in it. */
+static inline uint32_t mgl_time_before(uint32_t block)
+{
+	return block ? MGL_TIME_BLOCK << (block - 1) : 0;
+}
+
+static inline uint32_t mgl_time_entries(uint32_t block)
+{
+	return MGL_TIME_BLOCK << (block ? block - 1 : 0);
+}
 
 /* A live mapping made by the program; start 0 = free, 1 = being changed. (A) */
 struct mgl_mapping {
@@ -287,8 +313,9 @@ struct mgl_process {
 
 	_Atomic uint32_t time_seq;
 	_Atomic uint32_t time_count;
-	uint32_t time_blocks[MGL_TIME_BLOCKS]; /* refs of mgl_time[MGL_TIME_BLOCK] */
-	_Atomic uint64_t time_gap;             /* ns: entries closer than this are not kept */
+	uint32_t time_blocks[MGL_TIME_BLOCKS]; /* refs of mgl_time[mgl_time_entries()] */
+	uint32_t reserved1[7];
+	_Atomic uint64_t time_gap; /* ns: entries closer than this are not kept */
 
 	/* Written by a collector once the process is gone; end_kind last. */
 	_Atomic uint32_t end_kind; /* enum mgl_end */

@@ -43,9 +43,9 @@ static struct error *add_extent(struct shadow *shadow, const struct reader_exten
 	for (uint32_t i = 0; i < extent->units; i++)
 		units[i] =
 			(struct reader_unit){.unit = extent->unit + i, .left = extent->units - i};
-	for (uint64_t page = 1 + extent->units; page < extent->units * READER_UNIT_PAGES; page++) {
-		const _Atomic uint64_t *entry = ledger_unit_at(
-			file, &units[0], MGL_SHADOW_DIRECTORY_OFFSET + page * 8, 8, false);
+	for (uint64_t page = extent->units; page < mgl_shadow_pages(extent->units); page++) {
+		uint64_t place = MGL_SHADOW_DIRECTORY_OFFSET + (page - extent->units) * 8;
+		const _Atomic uint64_t *entry = ledger_unit_at(file, &units[0], place, 8, false);
 		uint64_t address = entry ? READ_ATOMIC(*entry) : 0;
 
 		if (address == 0)

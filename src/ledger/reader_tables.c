@@ -163,18 +163,20 @@ static bool copy_times(struct ledger_reader *reader, struct reader_process *proc
 	const struct mgl_time *block = NULL;
 	size_t kept = 0;
 
-	if (count > MGL_TIME_BLOCK * MGL_TIME_BLOCKS)
-		count = MGL_TIME_BLOCK * MGL_TIME_BLOCKS;
+	if (count > MGL_TIME_MAX)
+		count = MGL_TIME_MAX;
 	for (uint32_t i = 0; i < count; i++) {
-		if (i % MGL_TIME_BLOCK == 0)
+		uint32_t which = mgl_time_block(i), place = i - mgl_time_before(which);
+
+		if (place == 0)
 			block = ledger_record_at(reader, process,
-						 READ_ONCE(header->time_blocks[i / MGL_TIME_BLOCK]),
-						 sizeof(*block) * MGL_TIME_BLOCK);
+						 READ_ONCE(header->time_blocks[which]),
+						 sizeof(*block) * mgl_time_entries(which));
 		if (!block)
 			break;
 		struct ledger_time entry = {
-			.number = READ_ATOMIC(block[i % MGL_TIME_BLOCK].number),
-			.ns = READ_ATOMIC(block[i % MGL_TIME_BLOCK].ns),
+			.number = READ_ATOMIC(block[place].number),
+			.ns = READ_ATOMIC(block[place].ns),
 		};
 
 		/* Threads take batches in one order and note them in another. */
@@ -189,7 +191,7 @@ static bool copy_times(struct ledger_reader *reader, struct reader_process *proc
 
 struct error *ledger_times_load(struct ledger_reader *reader, struct reader_process *process)
 {
-	size_t count = MGL_TIME_BLOCK * MGL_TIME_BLOCKS;
+	size_t count = MGL_TIME_MAX;
 	struct ledger_time *times = malloc(count * sizeof(*times));
 
 	if (!times)

@@ -77,7 +77,7 @@ class Process(Fields):
         ("modules", "I"), ("marks", "I"), ("mappings", "I"), ("slot_count", "I"),
         ("module_count", "I"), ("inert", "I"), ("generation", "I"), ("inert_number", "Q"),
         ("inert_ns", "Q"), ("losses", "16Q"), ("loss_detail", "16Q"), ("mapped_bytes", "Q"),
-        ("mapped_peak", "Q"), ("time_seq", "I"), ("time_count", "I"), ("time_blocks", "16I"),
+        ("mapped_peak", "Q"), ("time_seq", "I"), ("time_count", "I"), ("time_blocks", "9I"), ("reserved1", "7I"),
         ("time_gap", "Q"), ("end_kind", "I"), ("end_code", "I"), ("end_ns", "Q"),
         ("rss_peak", "Q"), (64, "align"), ("total", "Q"), ("max", "Q"), ("peak_number", "Q"),
         ("peak_error", "Q"), ("max_error", "Q"), (64, "align"), ("next_number", "Q"),

@@ -230,18 +230,18 @@ static _Atomic uint64_t *chunk_of(struct writer_process *p, uint64_t address)
 	for (i = p->chunk_count; i--;)
 		if (p->chunk_addresses[i] == address)
 			return p->chunks[i];
-	if (!p->shadow || p->shadow_page == p->shadow_units * MGL_PAGES_PER_UNIT) {
+	if (!p->shadow || p->shadow_page == mgl_shadow_pages(p->shadow_units)) {
 		p->shadow_units = p->shadow ? RECORDS_UNITS : 1;
 		p->shadow = take_extent(p->writer, p->header->serial, MGL_EXTENT_SHADOW,
 					p->shadow_units, 0);
-		p->shadow_page = 1 + p->shadow_units;
+		p->shadow_page = p->shadow_units;
 	}
 	assert_true(p->chunk_count < WRITER_CHUNKS);
 
 	uint64_t *directory = (uint64_t *)(p->shadow + MGL_SHADOW_DIRECTORY_OFFSET);
 	_Atomic uint64_t *words = (_Atomic uint64_t *)(p->shadow + p->shadow_page * MGL_PAGE);
 
-	directory[p->shadow_page++] = address;
+	directory[p->shadow_page++ - p->shadow_units] = address;
 	p->chunk_addresses[p->chunk_count] = address;
 	p->chunks[p->chunk_count++] = words;
 	return words;
@@ -281,12 +281,16 @@ void writer_time(struct writer_process *p, uint64_t number, uint64_t ns)
 	size_t which = (size_t)(p - p->writer->processes);
 	uint32_t ref;
 
-	if (count % MGL_TIME_BLOCK == 0) {
-		block[which] = writer_record(p, sizeof(struct mgl_time) * MGL_TIME_BLOCK, &ref);
-		p->header->time_blocks[count / MGL_TIME_BLOCK] = ref;
+	uint32_t number_of_block = mgl_time_block(count);
+	uint32_t place = count - mgl_time_before(number_of_block);
+
+	if (place == 0) {
+		block[which] = writer_record(
+			p, sizeof(struct mgl_time) * mgl_time_entries(number_of_block), &ref);
+		p->header->time_blocks[number_of_block] = ref;
 	}
-	block[which][count % MGL_TIME_BLOCK].number = number;
-	block[which][count % MGL_TIME_BLOCK].ns = ns;
+	block[which][place].number = number;
+	block[which][place].ns = ns;
 	p->header->time_count = count + 1;
 }
 
