@@ -45,11 +45,12 @@ static bool tells(const struct analyze_model *model, struct below *sums, uint32_
 	return sums[name].tells == TELLS;
 }
 
-/* Even main tells something where it allocates by itself. */
+/* Even main tells something where it allocates by itself, or a helper that it called. */
 static bool allocates(const struct analyze_model *model, const struct below *sum, uint32_t name)
 {
-	return model->names[name].function && sum->titled_bytes >= sum->peak_bytes / 2 &&
-	       !analyze_name_is_wrapper(model, name);
+	return model->names[name].function && sum->titled_bytes &&
+	       sum->titled_bytes >= sum->peak_bytes / 2 &&
+	       !model->modules[model->names[name].module].is_runtime;
 }
 
 static bool is_narrower(const struct below *a, const struct below *b)

@@ -142,62 +142,55 @@ uint32_t analyze_site_title(const struct analyze_model *model, const struct anal
 
 /* --- titles anew -------------------------------------------------------------------- */
 
-/* The first line of a frame that no pattern and no list calls a wrapper; 0 = all are. */
-static uint32_t first_proper_line(const struct analyze_model *model, const struct analyze_place *at)
+/* What a place may be named after, with the model's patterns. */
+static uint32_t name_place(const struct analyze_model *model, const struct analyze_place *at)
 {
-	for (uint32_t i = 0; i < at->line_count; i++) {
-		uint32_t line = at->first_line + i;
-		const struct analyze_name *name = &model->names[model->lines[line].name];
+	uint32_t named = SYMBOLS_TITLE_NONE;
 
-		if (!name->function ||
-		    !symbols_title_is_wrapper(model->texts[name->function].bytes, model->wrappers,
-					      model->wrapper_count))
-			return line;
+	for (uint32_t i = 0; i < at->line_count; i++) {
+		uint32_t name = model->lines[at->first_line + i].name;
+		uint32_t function = model->names[name].function;
+
+		symbols_title_line(&named, i, function ? model->texts[function].bytes : NULL,
+				   model->wrappers, model->wrapper_count);
 	}
-	return 0;
+	return named;
 }
 
-/* As symbols/title.h says. lines: of each place, its first proper line. */
-static void retitle(const struct analyze_model *model, const uint32_t *lines,
+static void retitle(const struct analyze_model *model, const uint32_t *named,
 		    struct analyze_site *site)
 {
-	uint32_t first = 0, library = 0, title = 0;
+	struct symbols_title title = {0};
 
-	for (uint32_t frame = site->frame; frame && !title; frame = model->frames[frame].parent) {
+	for (uint32_t frame = site->frame; frame; frame = model->frames[frame].parent) {
 		uint32_t place = model->frames[frame].place;
 
-		if (place == 0)
-			continue;
-		first = first ? first : frame;
-		if (lines[place] == 0)
-			continue;
-		library = library ? library : frame;
-		if (!model->modules[model->places[place].module].is_runtime)
-			title = frame;
+		if (place &&
+		    !symbols_title_place(&title, frame, named[place],
+					 model->modules[model->places[place].module].is_runtime))
+			break;
 	}
-	title = title ? title : library ? library : first;
+	symbols_title_end(&title);
 
-	const struct analyze_place *at = &model->places[model->frames[title].place];
+	const struct analyze_place *at = &model->places[model->frames[title.place].place];
 
-	site->title_frame = title;
-	site->title_line = lines[model->frames[title].place];
-	if (site->title_line == 0)
-		site->title_line = at->first_line;
+	site->title_frame = title.place;
+	site->title_line = at->first_line + (title.depth < at->line_count ? title.depth : 0);
 }
 
 struct error *analyze_titles_set(struct analyze_model *model, const char *const *patterns,
 				 size_t pattern_count)
 {
-	CLEANUP_FREE uint32_t *lines = calloc(model->place_count, sizeof(*lines));
+	CLEANUP_FREE uint32_t *named = calloc(model->place_count, sizeof(*named));
 
-	if (!lines)
+	if (!named)
 		return error_no_memory();
 	model->wrappers = patterns;
 	model->wrapper_count = pattern_count;
 	memset(model->wrapper_names, NOT_ASKED, model->name_count);
 	for (size_t i = 1; i < model->place_count; i++)
-		lines[i] = first_proper_line(model, &model->places[i]);
+		named[i] = name_place(model, &model->places[i]);
 	for (size_t i = 0; i < model->site_count; i++)
-		retitle(model, lines, &model->sites[i]);
+		retitle(model, named, &model->sites[i]);
 	return NULL;
 }

@@ -149,7 +149,23 @@ static bool says_alloc(const char *name)
 	return false;
 }
 
-static bool is_wrapper_name(const char *name)
+/* Named like an allocator, as a program's own helpers are. */
+static bool is_helper_name(const char *name)
+{
+	static const char *const parts[] = {
+		"*memalign*", "*strdup*", "*strndup*", "*wcsdup*", "*memdup*",
+	};
+
+	if (says_alloc(last_part(name)))
+		return true;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (fnmatch(parts[i], last_part(name), FNM_CASEFOLD) == 0)
+			return true;
+	return false;
+}
+
+/* Of the language or its runtime. */
+static bool is_language_name(const char *name)
 {
 	static const char *const prefixes[] = {
 		"operator new",
@@ -184,10 +200,7 @@ static bool is_wrapper_name(const char *name)
 		"core::cell::",
 		"core::fmt::",
 	};
-	static const char *const parts[] = {
-		"*memalign*", "*strdup*",   "*strndup*",   "*wcsdup*",
-		"*memdup*",   "*._Cfunc_*", "*._C2func_*",
-	};
+	static const char *const go[] = {"*._Cfunc_*", "*._C2func_*"};
 	static const char *const rust[] = {"alloc::", "core::", "hashbrown::", "std::"};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
@@ -196,16 +209,20 @@ static bool is_wrapper_name(const char *name)
 	for (size_t i = 0; i < sizeof(rust) / sizeof(*rust); i++)
 		if (starts_with(rust_type(name), rust[i]))
 			return true;
-	if (says_alloc(last_part(name)))
-		return true;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-		if (fnmatch(parts[i], last_part(name), FNM_CASEFOLD) == 0)
+	for (size_t i = 0; i < sizeof(go) / sizeof(*go); i++)
+		if (fnmatch(go[i], last_part(name), FNM_CASEFOLD) == 0)
 			return true;
 	return false;
 }
 
-bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
-			      size_t pattern_count)
+enum kind {
+	PROPER,
+	MAIN,    /* and nothing of the program is further out */
+	HELPER,  /* a wrapper by its name alone */
+	WRAPPER, /* any other */
+};
+
+static enum kind kind_of(const char *function, const char *const *patterns, size_t pattern_count)
 {
 	CLEANUP_STRBUF struct strbuf buffer = STRBUF_EMPTY;
 
@@ -214,35 +231,90 @@ bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
 
 	for (size_t i = 0; i < pattern_count; i++)
 		if (fnmatch(patterns[i], function, 0) == 0 || fnmatch(patterns[i], name, 0) == 0)
-			return true;
-	return is_wrapper_name(name);
+			return WRAPPER;
+	if (is_language_name(name))
+		return WRAPPER;
+	if (is_helper_name(name))
+		return HELPER;
+	return strcmp(last_part(name), "main") == 0 || strcmp(name, "main.main") == 0 ? MAIN
+										      : PROPER;
 }
 
-void symbols_title_line(uint32_t *depth, uint32_t at, const char *function,
+bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
+			      size_t pattern_count)
+{
+	return kind_of(function, patterns, pattern_count) >= HELPER;
+}
+
+/*
+ * What the lines of a place give: bits 0 … 11 the depth of the first that is no wrapper, all ones
+ * if there is none; 12 … 23 one more than the depth of a helper that is called by it or by the
+ * next place, 0 if there is none; then whether the first is main, and whether another wrapper
+ * stands outside of helpers further in. A place without lines is all zeros.
+ */
+#define DEPTH_NONE   UINT32_C(0xfff)
+#define HELPER_SHIFT 12
+#define HELPER_MASK  (DEPTH_NONE << HELPER_SHIFT)
+#define IS_MAIN      (UINT32_C(1) << 24)
+#define IS_CUT       (UINT32_C(1) << 25)
+
+void symbols_title_line(uint32_t *named, uint32_t at, const char *function,
 			const char *const *patterns, size_t pattern_count)
 {
-	if (*depth == SYMBOLS_TITLE_NONE &&
-	    !(function && symbols_title_is_wrapper(function, patterns, pattern_count)))
-		*depth = at;
+	if (*named == SYMBOLS_TITLE_NONE)
+		*named = DEPTH_NONE;
+	/* Deeper than anything is inlined. */
+	if ((*named & DEPTH_NONE) != DEPTH_NONE || at >= DEPTH_NONE - 1)
+		return;
+	switch (function ? kind_of(function, patterns, pattern_count) : PROPER) {
+	case HELPER:
+		*named = (*named & ~HELPER_MASK) | (at + 1) << HELPER_SHIFT;
+		break;
+	case WRAPPER:
+		*named = (*named & ~HELPER_MASK) | IS_CUT;
+		break;
+	case MAIN:
+		*named = (*named & ~DEPTH_NONE) | at | IS_MAIN;
+		break;
+	case PROPER:
+		*named = (*named & ~DEPTH_NONE) | at;
+		break;
+	}
 }
 
-bool symbols_title_place(struct symbols_title *title, uint32_t place, uint32_t depth,
-			 bool is_runtime)
+static void take(struct symbols_title *title, uint32_t place, uint32_t depth, bool is_runtime)
 {
-	if (title->first == 0)
-		title->first = place;
-	if (depth == SYMBOLS_TITLE_NONE || (title->is_library && is_runtime))
-		return true;
 	title->place = place;
 	title->depth = depth;
 	title->is_library = is_runtime;
+}
+
+bool symbols_title_place(struct symbols_title *title, uint32_t place, uint32_t named,
+			 bool is_runtime)
+{
+	uint32_t depth = named & DEPTH_NONE, helper = (named & HELPER_MASK) >> HELPER_SHIFT;
+
+	if (title->first == 0)
+		title->first = place;
+	if (is_runtime || named & IS_CUT)
+		title->helper = 0;
+	if (!is_runtime && helper && named != SYMBOLS_TITLE_NONE) {
+		title->helper = place;
+		title->helper_depth = helper - 1;
+	}
+	if (depth == DEPTH_NONE || (title->is_library && is_runtime))
+		return true;
+	if (!is_runtime && named & IS_MAIN && title->helper)
+		take(title, title->helper, title->helper_depth, false);
+	else
+		take(title, place, depth, is_runtime);
 	return is_runtime;
 }
 
 void symbols_title_end(struct symbols_title *title)
 {
 	if (title->place == 0)
-		title->place = title->first;
+		take(title, title->first, 0, false);
 }
 
 bool symbols_title_is_runtime(const char *path)

@@ -3,7 +3,9 @@
  * not a wrapper of the allocator. A wrapper is a function by name (operator new, *alloc*,
  * strdup and its kin, all of C++'s std, Rust's alloc and core, Python's PyMem_*, and what
  * --alloc-fn adds), or any function of the C and C++ libraries. Where a stack has nothing
- * else, the first frame that is no wrapper by name will do, else the innermost.
+ * else, the first frame that is no wrapper by name will do, else the innermost. main says
+ * nothing: where it is the first, but itself called a helper that is one by its name alone
+ * (xmalloc), the title is that helper.
  */
 #ifndef MALLOGRAPH_SYMBOLS_TITLE_H
 #define MALLOGRAPH_SYMBOLS_TITLE_H
@@ -20,25 +22,29 @@
 bool symbols_title_is_wrapper(const char *function, const char *const *patterns,
 			      size_t pattern_count);
 
-/* No line of a place, or no place of a stack. */
+/* No line of a place yet. */
 #define SYMBOLS_TITLE_NONE UINT32_MAX
 
-/* A place's depth to be named after, from its lines in order, innermost first: start with
- * SYMBOLS_TITLE_NONE; a place without lines has 0. function NULL = not known. */
-void symbols_title_line(uint32_t *depth, uint32_t at, const char *function,
+/* What a place may be named after, from its lines in order, innermost first: start with
+ * SYMBOLS_TITLE_NONE; a place without lines has 0. Of use for symbols_title_place() alone.
+ * function NULL = not known. */
+void symbols_title_line(uint32_t *named, uint32_t at, const char *function,
 			const char *const *patterns, size_t pattern_count);
 
 /* A stack's title, from its places in order, innermost first. All zeros is the start; places
  * have any id but 0. */
 struct symbols_title {
 	uint32_t place; /* 0 = there is none yet */
-	uint32_t depth;
+	uint32_t depth; /* of its line */
 	uint32_t first;
+	uint32_t helper; /* that the next place may have called; 0 = none */
+	uint32_t helper_depth;
 	bool is_library; /* place is one of the C or C++ library */
 };
 
-/* false = it is found: further out there is nothing to look for. depth: of symbols_title_line(). */
-bool symbols_title_place(struct symbols_title *title, uint32_t place, uint32_t depth,
+/* false = it is found: further out there is nothing to look for. named: of
+ * symbols_title_line(). */
+bool symbols_title_place(struct symbols_title *title, uint32_t place, uint32_t named,
 			 bool is_runtime);
 /* After the last: what there is, if only a wrapper. place 0 = an empty stack. */
 void symbols_title_end(struct symbols_title *title);

@@ -173,59 +173,108 @@ static void test_runtime(void **state)
 	assert_false(symbols_title_is_runtime(""));
 }
 
-static void test_lines_of_a_place(void **state)
-{
-	static const char *const patterns[] = {"mine"};
-	uint32_t depth = SYMBOLS_TITLE_NONE;
-
-	(void)state;
-	symbols_title_line(&depth, 0, "malloc", NULL, 0);
-	symbols_title_line(&depth, 1, "mine", patterns, 1);
-	assert_int_equal(depth, SYMBOLS_TITLE_NONE);
-	symbols_title_line(&depth, 2, NULL, NULL, 0);
-	symbols_title_line(&depth, 3, "caller", NULL, 0);
-	assert_int_equal(depth, 2);
-}
-
 struct place {
-	uint32_t depth;
+	const char *functions[4]; /* lines, ended by NULL; "?" is not known */
 	bool is_runtime;
 };
 
+static uint32_t name_place(const struct place *place, const char *const *patterns,
+			   size_t pattern_count)
+{
+	uint32_t named = place->functions[0] ? SYMBOLS_TITLE_NONE : 0;
+
+	for (uint32_t i = 0; i < 4 && place->functions[i]; i++)
+		symbols_title_line(&named, i,
+				   *place->functions[i] == '?' ? NULL : place->functions[i],
+				   patterns, pattern_count);
+	return named;
+}
+
+/* place: from 1; 0 = none. */
 static void check_title(const struct place *places, size_t count, uint32_t place, uint32_t depth)
 {
+	static const char *const patterns[] = {"mine*"};
 	struct symbols_title title = {0};
 
 	for (size_t i = 0; i < count; i++)
-		if (!symbols_title_place(&title, (uint32_t)i + 1, places[i].depth,
-					 places[i].is_runtime))
+		if (!symbols_title_place(&title, (uint32_t)i + 1,
+					 name_place(&places[i], patterns, 1), places[i].is_runtime))
 			break;
 	symbols_title_end(&title);
 	assert_int_equal(title.place, place);
 	assert_int_equal(title.depth, depth);
 }
 
+static void test_lines_of_a_place(void **state)
+{
+	(void)state;
+	check_title(&(struct place){{"malloc", "mine", "?", "caller"}, false}, 1, 1, 2);
+	check_title(&(struct place){{"malloc", "caller"}, false}, 1, 1, 1);
+	check_title(&(struct place){{"malloc", "mine"}, false}, 1, 1, 0);
+	check_title(&(struct place){{NULL}, false}, 1, 1, 0);
+}
+
 static void test_places_of_a_stack(void **state)
 {
 	static const struct place places[] = {
-		{SYMBOLS_TITLE_NONE, false}, {1, true}, {2, true}, {3, false}, {4, false}};
+		{{"xmalloc"}, false}, {{"calloc", "_IO_file"}, true},
+		{{"fopen"}, true},    {{"a", "b"}, false},
+		{{"main"}, false},
+	};
 
 	(void)state;
 	check_title(places, 0, 0, 0);
 	check_title(places, 1, 1, 0); /* wrappers alone: the innermost */
 	check_title(places, 2, 2, 1); /* nothing but the C library's */
 	check_title(places, 3, 2, 1);
-	check_title(places, 4, 4, 3);
-	check_title(places, 5, 4, 3);
+	check_title(places, 4, 4, 0);
+	check_title(places, 5, 4, 0);
+}
+
+/* It says nothing where it called a helper. */
+static void test_main(void **state)
+{
+	static const struct place helpers[] = {
+		{{"xmalloc"}, false}, {{"grow_realloc"}, false}, {{"main"}, false}};
+	static const struct place inlined[] = {{{"operator new", "xmalloc_or_die", "main"}, false}};
+	static const struct place language[] = {
+		{{"operator new(unsigned long)"}, true},
+		{{"std::vector<int>::reserve(unsigned long)", "main"}, false}};
+	static const struct place library[] = {
+		{{"__strdup"}, true}, {{"getdelim"}, true}, {{"main"}, false}};
+	static const struct place chosen[] = {{{"mine_alloc"}, false}, {{"main"}, false}};
+	static const struct place looked_through[] = {
+		{{"xmalloc"}, false}, {{"mine"}, false}, {{"main"}, false}};
+	static const struct place inside[] = {{{"pool_alloc"}, false},
+					      {{"std::vector<int>::reserve", "main"}, false}};
+	static const struct place go[] = {{{"main.alloc_page"}, false}, {{"main.main"}, false}};
+	static const struct place between[] = {
+		{{"xmalloc"}, false}, {{"load"}, false}, {{"main"}, false}};
+
+	(void)state;
+	check_title(helpers, 3, 2, 0);
+	check_title(inlined, 1, 1, 1);
+	check_title(language, 2, 2, 1);
+	check_title(library, 3, 3, 0);
+	check_title(chosen, 2, 2, 0);
+	check_title(looked_through, 3, 3, 0);
+	check_title(inside, 2, 2, 1);
+	check_title(go, 2, 1, 0);
+	check_title(between, 3, 2, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines_of_a_place), cmocka_unit_test(test_places_of_a_stack),
-		cmocka_unit_test(test_wrappers),         cmocka_unit_test(test_others),
-		cmocka_unit_test(test_plain_names),      cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_odd_names),        cmocka_unit_test(test_runtime),
+		cmocka_unit_test(test_main),
+		cmocka_unit_test(test_lines_of_a_place),
+		cmocka_unit_test(test_places_of_a_stack),
+		cmocka_unit_test(test_wrappers),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_plain_names),
+		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_odd_names),
+		cmocka_unit_test(test_runtime),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
