@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <link.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
 #include "agent/image.h"
 #include "agent/syscall.h"
@@ -81,12 +83,63 @@ static void find_by_maps(uint64_t address)
 		sys_close(fd);
 }
 
+/* Absolute, and nothing in it that a look-up would take out. */
+static bool is_plain(const char *path)
+{
+	for (const char *c = path; *c == '/'; c += strcspn(c, "/")) {
+		c++;
+		if (*c == 0 || *c == '/' ||
+		    (*c == '.' &&
+		     (c[1] == 0 || c[1] == '/' || (c[1] == '.' && (c[2] == 0 || c[2] == '/')))))
+			return false;
+	}
+	return *path == '/';
+}
+
+/* The file there begins as the program does: it is no script, nor in the program's place since. */
+static bool is_program(int fd)
+{
+	uintptr_t headers = getauxval(AT_PHDR);
+	Elf64_Ehdr header;
+
+	return headers % 4096 == sizeof(header) &&
+	       sys_call6(SYS_pread64, fd, (long)&header, sizeof(header), 0, 0, 0) ==
+		       (long)sizeof(header) &&
+	       memcmp(&header, (const void *)(headers - sizeof(header)), sizeof(header)) == 0;
+}
+
+/* The path it was executed by, where no link is in it: a fourth of what /proc costs at its first
+ * use in a process. A filter of system calls need not know openat2. */
+static void find_by_call(void)
+{
+	struct open_how how = {
+		.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		.resolve = RESOLVE_NO_SYMLINKS,
+	};
+	const char *path = (const char *)getauxval(AT_EXECFN);
+
+	if (!path || !is_plain(path) || strlen(path) > sizeof(found) ||
+	    sys_prctl(PR_GET_SECCOMP, 0) != 0)
+		return;
+	int fd = (int)sys_call6(SYS_openat2, AT_FDCWD, (long)path, (long)&how, sizeof(how), 0, 0);
+
+	if (fd < 0)
+		return;
+	if (is_program(fd)) {
+		found_bytes = (long)strlen(path);
+		memcpy(found, path, (size_t)found_bytes);
+	}
+	sys_close(fd);
+}
+
 long program_path(char *to, size_t bytes)
 {
 	const struct link_map *first = image_first();
 
 	if (found_bytes == 0 && first && getauxval(AT_BASE) == 0)
 		find_by_maps((uintptr_t)first->l_ld);
+	else if (found_bytes == 0)
+		find_by_call();
 	if (found_bytes == 0)
 		found_bytes = sys_readlink("/proc/self/exe", found, sizeof(found));
 	if (found_bytes <= 0 || (size_t)found_bytes > bytes) {

@@ -1,5 +1,5 @@
 /*
- * Which file the program is: /proc/self/exe, except where ld.so was started by hand with the
+ * Which file the program is: what /proc/self/exe says, except where ld.so was started by hand with the
  * program as an argument; then it is the file that the program's own segments are of.
  *
  * Threads: one at a time, while a process starts. A child of fork is told what its parent

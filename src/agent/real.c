@@ -172,11 +172,14 @@ static void *read_pointer(size_t i)
 static void take(const struct image *image)
 {
 	for (size_t i = 0; i < FUNCTIONS; i++) {
-		struct image_name name = image_name(functions[i].name);
 		struct image_symbol symbol;
+		struct image_name name;
 		void *address;
 
-		if (read_pointer(i) || !image_symbol(image, &name, &symbol))
+		if (read_pointer(i))
+			continue;
+		name = image_name(functions[i].name);
+		if (!image_symbol(image, &name, &symbol))
 			continue;
 		address = image_function(image, &symbol);
 		memcpy((char *)&real + functions[i].offset, &address, sizeof(address));

@@ -24,7 +24,7 @@ enum kind { KIND_LOADS, KIND_REFUSES, KIND_SCRIPT };
 
 /* The two halves of the room. */
 struct room {
-	char path[PATH_MAX];
+	_Alignas(16) char path[PATH_MAX];
 	_Alignas(16) unsigned char head[HEAD_BYTES];
 };
 _Static_assert(sizeof(struct room) <= TARGET_ROOM, "room");
@@ -57,18 +57,28 @@ static bool changes_ids(int fd, const struct stat *st)
 	       sys_call6(SYS_fgetxattr, fd, (long)"security.capability", 0, 0, 0, 0) > 0;
 }
 
-/* The file under inspection; its head is gone once more of it is read. */
+/* The file under inspection. */
 struct elf {
 	int fd;
 	struct room *room;
+	size_t head_bytes;
 	Elf64_Ehdr header;
 };
+
+/* From the head where it has that, which is nearly always. */
+static long elf_read(const struct elf *elf, void *to, size_t bytes, uint64_t offset)
+{
+	if (offset > elf->head_bytes || bytes > elf->head_bytes - offset)
+		return read_at(elf->fd, to, bytes, offset);
+	memcpy(to, elf->room->head + offset, bytes);
+	return (long)bytes;
+}
 
 /* The first segment of a type; of PT_LOAD the one that holds an address. */
 static bool find_segment(const struct elf *elf, uint32_t type, uint64_t address, Elf64_Phdr *ret)
 {
 	for (unsigned i = 0; i < elf->header.e_phnum && i < MAX_SEGMENTS; i++) {
-		if (read_at(elf->fd, ret, sizeof(*ret), elf->header.e_phoff + i * sizeof(*ret)) !=
+		if (elf_read(elf, ret, sizeof(*ret), elf->header.e_phoff + i * sizeof(*ret)) !=
 		    sizeof(*ret))
 			return false;
 		if (ret->p_type == type &&
@@ -88,13 +98,13 @@ static bool has_loader(const struct elf *elf)
 
 	if (!find_segment(elf, PT_INTERP, 0, &ph))
 		return false;
-	got = read_at(elf->fd, name, ph.p_filesz < n ? ph.p_filesz : n, ph.p_offset);
+	got = elf_read(elf, name, ph.p_filesz < n ? ph.p_filesz : n, ph.p_offset);
 	return got <= 0 || is_loader(name, strnlen(name, (size_t)got));
 }
 
 static bool needs_to_be_alone(const struct elf *elf)
 {
-	Elf64_Dyn *dynamic = (Elf64_Dyn *)elf->room->head;
+	Elf64_Dyn *dynamic = (Elf64_Dyn *)elf->room->path;
 	uint64_t names = 0;
 	Elf64_Phdr ph = {0};
 	char name[16] = "";
@@ -102,7 +112,7 @@ static bool needs_to_be_alone(const struct elf *elf)
 
 	if (!find_segment(elf, PT_DYNAMIC, 0, &ph))
 		return false;
-	n = read_at(elf->fd, dynamic, sizeof(elf->room->head), ph.p_offset);
+	n = read_at(elf->fd, dynamic, sizeof(elf->room->path), ph.p_offset);
 	n = n < 0 ? 0 : n / (long)sizeof(*dynamic);
 	for (long i = 0; i < n && dynamic[i].d_tag != DT_NULL; i++) {
 		if (dynamic[i].d_tag == DT_STRTAB)
@@ -122,7 +132,7 @@ static bool needs_to_be_alone(const struct elf *elf)
 
 static enum kind elf_kind(int fd, struct room *room, size_t n)
 {
-	struct elf elf = {.fd = fd, .room = room};
+	struct elf elf = {.fd = fd, .room = room, .head_bytes = n};
 
 	if (n < sizeof(elf.header))
 		return KIND_REFUSES;
