@@ -24,6 +24,8 @@ struct cli_command {
 /* Ended by one without a name. */
 extern const struct cli_command cli_commands[];
 const struct cli_command *cli_command_find(const char *name);
+/* The command that a word is likely to have been meant for; NULL = none. */
+const char *cli_command_meant(const char *word);
 void cli_help_print(FILE *out);
 
 int cli_run(char **argv);

@@ -188,7 +188,7 @@ static void put_module(struct doctor *doctor, size_t at)
 		strbuf_append(&doctor->out, "and more, not kept");
 	}
 	put_verdict(doctor, &verdict);
-	strbuf_append(&doctor->out, "\n\n");
+	strbuf_append_char(&doctor->out, '\n');
 }
 
 static void put_advice(struct doctor *doctor, const struct symbols_advice *advice)
@@ -237,6 +237,7 @@ static struct error *advise(struct doctor *doctor)
 	return error;
 }
 
+/* What to do comes first; what it is drawn from may be pages. */
 static struct error *diagnose(struct doctor *doctor)
 {
 	size_t with_lines = 0;
@@ -246,18 +247,21 @@ static struct error *diagnose(struct doctor *doctor)
 		struct symbols_verdict verdict = symbols_module_verdict(doctor->modules.items[i]);
 
 		with_lines += has_lines(&verdict);
-		put_module(doctor, i);
-	}
-	for (size_t i = 0; i < doctor->list.absent.count; i++) {
-		strbuf_append(&doctor->out, "absent  ");
-		put_text(doctor, doctor->list.absent.items[i]);
-		strbuf_append(&doctor->out, "\n\n");
 	}
 	put_text(doctor, doctor->list.subject);
 	strbuf_printf(&doctor->out, ": %zu of ", with_lines);
 	report_put_plural(&doctor->out, doctor->modules.count, "module has", "modules have");
 	strbuf_append(&doctor->out, " line numbers\n");
 	TRY(advise(doctor));
+	for (size_t i = 0; i < doctor->modules.count; i++) {
+		strbuf_append_char(&doctor->out, '\n');
+		put_module(doctor, i);
+	}
+	for (size_t i = 0; i < doctor->list.absent.count; i++) {
+		strbuf_append(&doctor->out, "\nabsent  ");
+		put_text(doctor, doctor->list.absent.items[i]);
+		strbuf_append_char(&doctor->out, '\n');
+	}
 	cli_pager_begin();
 	return report_flush(&doctor->out, stdout);
 }

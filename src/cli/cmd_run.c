@@ -326,7 +326,12 @@ static int record(struct request *request)
 	request->run.finish.symbols = cli_symbols_options(&request->symbols);
 	error = collect_run(&request->run, &run, &exit_code);
 	if (error) {
+		bool is_absent = error->code == ERROR_NOT_FOUND;
+
 		cli_error(error);
+		if (is_absent && cli_command_meant(request->run.argv[0]))
+			cli_note("did you mean mallograph %s?",
+				 cli_command_meant(request->run.argv[0]));
 		if (run.leftover)
 			cli_error_print(run.leftover);
 		collect_run_close(&run);

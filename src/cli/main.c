@@ -1,10 +1,13 @@
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
 #define LOG_DOMAIN "cli"
 #include "base/log.h"
+
+#define WORD_MOST 16 /* letters */
 
 const struct cli_command cli_commands[] = {
 	{"run", cli_run, "record PROGRAM and the processes it starts (the default)"},
@@ -50,6 +53,52 @@ static void fill_standard_descriptors(void)
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* Letters to change, add or leave out, or to swap with the next, for one word to be the other. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t rows[3][WORD_MOST + 1];
+	size_t length = strlen(b);
+
+	for (size_t j = 0; j <= length; j++)
+		rows[0][j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t *now = rows[i % 3], *before = rows[(i + 2) % 3],
+		       *earlier = rows[(i + 1) % 3];
+
+		now[0] = i;
+		for (size_t j = 1; j <= length; j++) {
+			size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
+
+			best = before[j] + 1 < best ? before[j] + 1 : best;
+			best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    earlier[j - 2] + 1 < best)
+				best = earlier[j - 2] + 1;
+			now[j] = best;
+		}
+	}
+	return rows[strlen(a) % 3][length];
+}
+
+const char *cli_command_meant(const char *word)
+{
+	const char *found = NULL;
+	size_t least = 0;
+
+	if (strlen(word) < 3 || strlen(word) > WORD_MOST)
+		return NULL;
+	for (const struct cli_command *command = cli_commands; command->name; command++) {
+		size_t far = command->run ? distance(word, command->name) : SIZE_MAX;
+
+		/* A letter in a short word, two in a long one. */
+		if (far <= (strlen(command->name) > 5 ? 2 : 1) && (!found || far < least)) {
+			found = command->name;
+			least = far;
+		}
+	}
+	return found;
 }
 
 int main(int argc, char **argv)

@@ -383,6 +383,39 @@ static void put_lacking(const struct summary *summary, const struct analyze_lack
 	strbuf_append_char(summary->out, '\n');
 }
 
+/* Files that were there and are of another build, as after an upgrade. */
+static void put_refused(const struct summary *summary, const struct analyze_lack *lacks,
+			size_t count)
+{
+	static const struct {
+		const char *reason; /* has it */
+		const char *words;
+	} kinds[] = {
+		{"the file there now is another",
+		 ": what is there now is another build than what ran, and was not used"},
+		{"of another build-id", ": a debug file of another build was not used"},
+	};
+
+	for (size_t i = 0; i < count && i < MODULES; i++) {
+		const char *reason = summary->model->modules[lacks[i].module].reason.bytes;
+
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && reason; k++) {
+			CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+			if (!strstr(reason, kinds[k].reason))
+				continue;
+			report_put_module(&text, summary->model, lacks[i].module);
+			strbuf_append(&text, kinds[k].words);
+			summary->out->failed |= text.failed;
+			strbuf_fill(summary->out, ' ', INDENT);
+			report_put_wrapped(summary->out, text.failed ? "" : text.text, INDENT,
+					   report_columns(summary->style));
+			strbuf_append_char(summary->out, '\n');
+			break;
+		}
+	}
+}
+
 static bool is_pending(const struct summary *summary, const struct analyze_lack *lacks,
 		       size_t count)
 {
@@ -423,6 +456,7 @@ static struct error *put_symbols(const struct summary *summary)
 			       &count));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		put_lacking(summary, lacks, count, &kinds[i], &first);
+	put_refused(summary, lacks, count);
 	if (!first && summary->options->path)
 		put_next_step(summary, is_pending(summary, lacks, count));
 	return NULL;

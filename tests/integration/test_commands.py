@@ -57,6 +57,17 @@ def test_words_of_commands_to_come_are_reserved(run, tmp_path, word):
     assert run("-q", word, env=env).returncode == 2
 
 
+@pytest.mark.parametrize("word, meant", [
+    ("reprot", "report"), ("merg", "merge"), ("hsit", "hist"), ("symbolise", "symbolize"),
+    ("infos", "info"), ("no-such-thing", None), ("hi", None), ("x" * 300, None), ("dif", None),
+])
+def test_a_command_is_guessed_from_what_is_no_program(run, word, meant):
+    result = run(word, text=True)
+    assert result.returncode == 127 and "no such program" in result.stderr
+    assert ("did you mean" in result.stderr) == (meant is not None)
+    assert meant is None or f"did you mean mallograph {meant}?\n" in result.stderr
+
+
 @pytest.mark.parametrize("words, text", [
     (["--nonsense", "true"], "--nonsense"), (["-qx", "true"], "-x"), (["-o"], "-o needs FILE"),
     (["--quiet=1", "true"], "--quiet takes no value"), (["-q"], "which program"),

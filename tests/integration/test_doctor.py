@@ -32,7 +32,7 @@ class Answer:
                 self.modules[match[2]] = (match[1], re.findall(
                     r"(?m)^ {8}(file|build-id|link|name|dwz|split) +(/.*?): (.*)$",
                     paragraph), paragraph)
-        self.install = text.partition("INSTALL\n")[2].replace("sudo ", "")
+        self.install = text.partition("INSTALL\n")[2].partition("\n\n")[0].replace("sudo ", "")
 
     def flat(self):
         return " ".join(self.text.split())

@@ -345,9 +345,38 @@ static void test_modules_nothing_was_asked_of(void **state)
 	analyze_model_free(model);
 }
 
+/* After an upgrade: what was there is said, and that it is another. */
+static void test_files_of_another_build(void **state)
+{
+	struct maker maker;
+
+	(void)state;
+	begin(&maker);
+	struct store_module module = {
+		.id = ++maker.view.module,
+		.kind = STORE_MODULE_FILE,
+		.path = view_string(&maker.view, "/usr/lib/libold.so.2"),
+		.symbols = STORE_SYMBOLS_SYMTAB,
+		.reason = view_string(&maker.view,
+				      "no debug information in it; not used: "
+				      "/usr/lib/debug/libold.so.2.debug (of another build-id)"),
+	};
+
+	assert_null(store_put(maker.view.writer, &module));
+	add_nameless(&maker, module.id, 500);
+	add(&maker, 500, (const char *[]){"work", NULL});
+	struct analyze_model *model = end_as(&maker, "program", 1000);
+
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "         libold.so.2: a debug file of another build was not used\n");
+	view_assert_hides(model, VIEW_SUMMARY, "program: a debug file");
+	analyze_model_free(model);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_files_of_another_build),
 		cmocka_unit_test(test_an_event_loop),
 		cmocka_unit_test(test_branches_further_down),
 		cmocka_unit_test(test_the_narrower_function),
