@@ -146,6 +146,8 @@ extern struct mgl_process *agent_process; /* use between thread_enter() and _lea
 
 void agent_go_inert(enum mgl_inert why);
 void agent_count_loss(enum mgl_loss kind, uint64_t count);
+/* Of a program that a child would execute, with or without a ledger of its own. */
+void agent_name_missed(const char *path);
 /* The same with a name; the first one stays. */
 void agent_name_loss(struct thread *t, enum mgl_loss kind, const char *detail, size_t bytes);
 uint64_t agent_now(void); /* CLOCK_MONOTONIC, ns */

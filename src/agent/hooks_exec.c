@@ -15,7 +15,6 @@
 #include "agent/choice.h"
 #include "agent/core.h"
 #include "agent/environ.h"
-#include "agent/hook.h"
 #include "agent/real.h"
 #include "agent/scratch.h"
 #include "agent/seccomp.h"
@@ -48,17 +47,13 @@ static bool is_recorded_process(void)
 
 static void count_missed(struct following *f, const struct target *target)
 {
-	struct thread *t;
-
 	if (target->path && !choice_admits(target->path, ""))
 		return;
 	f->missed = true;
-	if (is_recorded_process() && target->path && (t = thread_enter(CFA))) {
-		agent_name_loss(t, MGL_LOSS_MISSED_PROCESS, target->path, strlen(target->path));
-		thread_leave(t);
-	} else {
+	if (target->path)
+		agent_name_missed(target->path);
+	else
 		agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
-	}
 }
 
 /* The environment the new program is to get; f->envp is envp where that is the one. */

@@ -63,7 +63,7 @@ dlmopen:
 	.cfi_endproc
 	.size	dlmopen, .-dlmopen
 
-/* long syscall(long number, …): all but seccomp, prctl and forks pass. A child that shares
+/* long syscall(long number, …): all but seccomp, prctl, forks and execs pass. A child that shares
  * memory, or starts on another stack, must not come back through a frame of ours. */
 #include <asm/unistd_64.h>
 #define CLONE_VM 0x100
@@ -78,6 +78,10 @@ syscall:
 	cmpq	$__NR_prctl, %rdi
 	je	hooks_syscall_judge
 	cmpq	$__NR_fork, %rdi
+	je	hooks_syscall_judge
+	cmpq	$__NR_execve, %rdi
+	je	hooks_syscall_judge
+	cmpq	$__NR_execveat, %rdi
 	je	hooks_syscall_judge
 	cmpq	$__NR_clone, %rdi
 	jne	1f

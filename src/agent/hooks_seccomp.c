@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "agent/core.h"
 #include "agent/hook.h"
@@ -15,8 +16,8 @@
 #include "agent/real.h"
 #include "agent/seccomp.h"
 
-/* Where hooks_jump.S sends what it does not pass on itself: seccomp, prctl, and forks
- * whose child returns on a stack of its own. */
+/* Where hooks_jump.S sends what it does not pass on itself: seccomp, prctl, forks whose child
+ * returns on a stack of its own, and execs. */
 long hooks_syscall_judge(long number, long a, long b, long c, long d, long e, long f);
 extern long (*hooks_syscall_real)(long, ...);
 long (*hooks_syscall_real)(long, ...);
@@ -135,6 +136,11 @@ long hooks_syscall_judge(long number, long a, long b, long c, long d, long e, lo
 			hooks_fork_child(CFA);
 		return ret;
 	}
+	if (number == SYS_execve)
+		return execve((const char *)a, (char *const *)b, (char *const *)c);
+	if (number == SYS_execveat)
+		return execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d,
+				(int)e);
 	if (number == SYS_seccomp && (a == SECCOMP_SET_MODE_FILTER || a == SECCOMP_SET_MODE_STRICT))
 		r = before((unsigned long)a, (const void *)c);
 	else if (number == SYS_prctl && a == PR_SET_SECCOMP)

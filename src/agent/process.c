@@ -61,6 +61,26 @@ AGENT_COLD void *agent_missed(void *made)
 	return made;
 }
 
+void agent_name_missed(const char *path)
+{
+	struct mgl_process *p = agent_process;
+	size_t place = MGL_PROCESS_OFFSET + offsetof(struct mgl_process, missed_name);
+	uint64_t ref = place / MGL_REF_BYTES, none = 0;
+	size_t n = strlen(path);
+
+	agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
+	/* Whoever is first has the room, and tells how much of it is used when it is. */
+	if (!p || !atomic_compare_exchange_strong(&p->loss_detail[MGL_LOSS_MISSED_PROCESS], &none,
+						  ref << 32))
+		return;
+	if (n > sizeof(p->missed_name)) {
+		path += n - sizeof(p->missed_name);
+		n = sizeof(p->missed_name);
+	}
+	memcpy(p->missed_name, path, n);
+	atomic_store(&p->loss_detail[MGL_LOSS_MISSED_PROCESS], ref << 32 | n);
+}
+
 void agent_name_loss(struct thread *t, enum mgl_loss kind, const char *detail, size_t bytes)
 {
 	struct mgl_process *p = t->agent->process;

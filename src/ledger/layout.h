@@ -119,6 +119,8 @@ struct mgl_extent {
 /* A process's header follows its first RECORDS extent's header (first_unit 0). */
 #define MGL_PROCESS_OFFSET 64u
 
+#define MGL_MISSED_NAME_BYTES 176u
+
 /* SHADOW: the directory follows the header and ends with page units - 1. It has a uint64_t a
  * page from there on: the heap address whose words that page holds, 0 = unused. */
 #define MGL_SHADOW_DIRECTORY_OFFSET 64u
@@ -334,6 +336,10 @@ struct mgl_process {
 
 	_Alignas(64) _Atomic uint64_t
 		next_number; /* first allocation number not handed out; from 1 */
+
+	/* (A) The end of the path of a program that could not be recorded, where a loss's
+	 * detail says so: a child that has no ledger yet has no other room for it. */
+	_Alignas(16) char missed_name[MGL_MISSED_NAME_BYTES];
 };
 
 /* A module as the program saw it in one generation. Constant but for unloaded_ns. */
@@ -430,6 +436,9 @@ _Static_assert(sizeof(struct mgl_row) == 128, "row");
 _Static_assert(sizeof(struct mgl_waits) == MGL_PAGE, "waits");
 _Static_assert(sizeof(struct mgl_slot) == 96 + 24 * MGL_API_COUNT, "slot");
 _Static_assert(sizeof(struct mgl_process) + MGL_PROCESS_OFFSET <= MGL_PAGE, "process header");
+_Static_assert((MGL_PROCESS_OFFSET + offsetof(struct mgl_process, missed_name)) % MGL_REF_BYTES ==
+		       0,
+	       "missed_name has a ref");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4, "atomics");
 
 /* What tells the shells apart that system(3) starts at one time: FNV-1a, from 1 to 2^31 - 1. */

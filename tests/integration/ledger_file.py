@@ -80,7 +80,8 @@ class Process(Fields):
         ("mapped_peak", "Q"), ("time_seq", "I"), ("time_count", "I"), ("time_blocks", "9I"), ("reserved1", "7I"),
         ("time_gap", "Q"), ("end_kind", "I"), ("end_code", "I"), ("end_ns", "Q"),
         ("rss_peak", "Q"), (64, "align"), ("total", "Q"), ("max", "Q"), ("peak_number", "Q"),
-        ("peak_error", "Q"), ("max_error", "Q"), (64, "align"), ("next_number", "Q"),
+        ("peak_error", "Q"), ("max_error", "Q"), (64, "align"), ("next_number", "Q"), (16, "align"),
+        ("missed_name", "176s"),
     )  # fmt: skip
 
 
