@@ -32,7 +32,8 @@ struct collect_retiring {
 	const struct collect_finish_options *options;
 	uint64_t due_ns;
 	bool ended;
-	struct map_u64 over; /* by serial: when it was seen to be over */
+	struct map_u64 over;  /* by serial: when it was seen to be over */
+	struct map_u64 sizes; /* likewise: bytes of its ledger */
 	struct map_u64
 		newest; /* by pid: the last serial that has it, while candidates are sought */
 	VECTOR(size_t) places;          /* of candidates in the reader */
@@ -64,6 +65,7 @@ void collect_retiring_free(struct collect_retiring *retiring)
 	if (!retiring)
 		return;
 	map_u64_free(&retiring->over);
+	map_u64_free(&retiring->sizes);
 	map_u64_free(&retiring->newest);
 	vector_free(&retiring->places);
 	vector_free(&retiring->remains);
@@ -94,6 +96,15 @@ static struct error *find_newest(struct collect_retiring *retiring,
 	return NULL;
 }
 
+/* It is over, so that it stays what it is. */
+static uint64_t size_of(const struct collect_retiring *retiring,
+			const struct ledger_process *process)
+{
+	const uint64_t *size = map_u64_find(&retiring->sizes, process->serial);
+
+	return size ? *size : 0;
+}
+
 /* Those that were over the last time, too: by now whoever waited has noted how they ended. */
 static struct error *find_candidates(struct collect_retiring *retiring,
 				     const struct ledger_reader *reader, bool *enough)
@@ -112,11 +123,13 @@ static struct error *find_candidates(struct collect_retiring *retiring,
 
 		if (!over) {
 			TRY(map_u64_set(&retiring->over, process->serial, now));
+			TRY(map_u64_set(&retiring->sizes, process->serial,
+					ledger_reader_bytes(reader, i)));
 			continue;
 		}
 		if (*over < oldest)
 			oldest = *over;
-		bytes += ledger_reader_bytes(reader, i);
+		bytes += size_of(retiring, process);
 		TRY(vector_push(&retiring->places, i));
 	}
 	if (retiring->places.count >= BACKLOG * COLLECT_RETIRE_PROCESSES ||
