@@ -1,7 +1,9 @@
 /*
  * A library to preload that counts what passes: the tests' own second opinion on a program
  * whose source they do not have. COUNT_OUT names a file, which gets the counts as they
- * are, as 64-bit words: struct counts. A forked child stops counting.
+ * are, as 64-bit words: struct counts; a forked child stops counting. Or COUNT_TREE names a
+ * directory, where each process has a file of its own, PID.0, and PID.1 … of what that pid
+ * executes; a child's frees of what it inherited are then `inherited`, and no others.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,7 @@ struct counts {
 	_Atomic uint64_t allocations, frees, failed, bytes, live_blocks, live_bytes;
 	_Atomic uint64_t strange; /* frees of what was never allocated, blocks beyond the table */
 	_Atomic uint64_t by_function[FUNCTIONS]; /* allocations */
+	_Atomic uint64_t inherited;              /* frees of the parent's blocks */
 };
 
 static struct counts unwanted, *counts = &unwanted;
@@ -61,11 +65,21 @@ static struct {
 
 static __thread int inside __attribute__((tls_model("initial-exec")));
 
+/* Of COUNT_TREE; the word reads 0 in a child that was forked in whatever way. */
+static const char *tree;
+static _Atomic int *is_mine;
+static int is_child;
+
 static void stop_counting(void) { counts = &unwanted; }
 
-static void open_counts(void)
+static void *pages(size_t bytes)
 {
-	const char *path = getenv("COUNT_OUT");
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static void open_counts(const char *path)
+{
 	int fd = path == NULL ? -1 : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
 	if (fd < 0)
@@ -73,21 +87,69 @@ static void open_counts(void)
 	if (ftruncate(fd, 4096) == 0) {
 		void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-		blocks = mmap(NULL, BLOCKS * sizeof(*blocks), PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		blocks = pages(BLOCKS * sizeof(*blocks));
 		if (p != MAP_FAILED && blocks != MAP_FAILED)
 			counts = p;
 	}
 	close(fd);
-	pthread_atfork(NULL, NULL, stop_counting);
+}
+
+static char *put_number(char *to, unsigned int number)
+{
+	if (number >= 10)
+		to = put_number(to, number / 10);
+	*to = (char)('0' + number % 10);
+	return to + 1;
+}
+
+static void open_of_tree(void)
+{
+	char path[4096], *end;
+	struct counts *before = counts;
+	size_t length = strlen(tree);
+
+	*is_mine = 1;
+	counts = &unwanted;
+	if (length > 4000)
+		return;
+	memcpy(path, tree, length);
+	path[length] = '/';
+	end = put_number(path + length + 1, (unsigned int)getpid());
+	*end++ = '.';
+	if (before != &unwanted)
+		munmap(before, 4096);
+	if (blocks != NULL)
+		munmap(blocks, BLOCKS * sizeof(*blocks));
+	for (unsigned int i = 0; i < 100 && counts == &unwanted; i++) {
+		*put_number(end, i) = '\0';
+		open_counts(path);
+	}
+}
+
+static void begin(void)
+{
+	tree = getenv("COUNT_TREE");
+	is_mine = tree == NULL ? MAP_FAILED : pages(4096);
+	if (is_mine == MAP_FAILED || madvise(is_mine, 4096, MADV_WIPEONFORK) != 0) {
+		tree = NULL;
+		open_counts(getenv("COUNT_OUT"));
+		pthread_atfork(NULL, NULL, stop_counting);
+		return;
+	}
+	open_of_tree();
 }
 
 static void resolve(void)
 {
 	static int done;
 
-	if (done)
+	if (done) {
+		if (tree != NULL && !*is_mine) {
+			is_child = 1;
+			open_of_tree();
+		}
 		return;
+	}
 	done = 1;
 	real.calloc = dlsym(RTLD_NEXT, "calloc");
 	real.malloc = dlsym(RTLD_NEXT, "malloc");
@@ -100,7 +162,7 @@ static void resolve(void)
 	real.posix_memalign = dlsym(RTLD_NEXT, "posix_memalign");
 	real.valloc = dlsym(RTLD_NEXT, "valloc");
 	real.pvalloc = dlsym(RTLD_NEXT, "pvalloc");
-	open_counts();
+	begin();
 }
 
 static atomic_flag blocks_busy = ATOMIC_FLAG_INIT;
@@ -160,7 +222,9 @@ static size_t dead(void *p)
 	lock_blocks();
 	while (blocks[at].address != 0 && blocks[at].address != (uintptr_t)p)
 		at = (at + 1) % BLOCKS;
-	if (blocks[at].address == 0) {
+	if (blocks[at].address == 0 && is_child) {
+		counts->inherited++;
+	} else if (blocks[at].address == 0) {
 		counts->strange++;
 	} else {
 		size = blocks[at].size;
@@ -170,6 +234,14 @@ static size_t dead(void *p)
 	}
 	unlock_blocks();
 	return size;
+}
+
+static void count_free(void *p)
+{
+	uint64_t inherited = counts->inherited;
+
+	dead(p);
+	counts->frees += p != NULL && counts->inherited == inherited;
 }
 
 static void *got(enum function function, void *p, size_t bytes)
@@ -194,8 +266,7 @@ void *malloc(size_t size)
 void free(void *p)
 {
 	resolve();
-	counts->frees += p != NULL;
-	dead(p);
+	count_free(p);
 	real.free(p);
 }
 
@@ -204,8 +275,7 @@ void cfree(void *p);
 void cfree(void *p)
 {
 	resolve();
-	counts->frees += p != NULL;
-	dead(p);
+	count_free(p);
 	(real.cfree != NULL ? real.cfree : real.free)(p);
 }
 
@@ -234,16 +304,22 @@ static void *call_reallocarray(void *old, size_t n, size_t size)
 
 static void *change(enum function function, resize *call, void *old, size_t n, size_t size)
 {
+	uint64_t inherited = counts->inherited;
 	size_t before = dead(old);
 	void *p = call(old, n, size);
 
+	bool own = old != NULL && counts->inherited == inherited;
+
 	if (p == NULL && old != NULL && n * size == 0) {
-		counts->frees++;
+		counts->frees += own;
 		return NULL;
 	}
-	if (p == NULL && old != NULL)
+	/* A failed one leaves the block where it was. */
+	if (p == NULL && own)
 		live(old, before);
-	counts->frees += p != NULL && old != NULL;
+	if (p == NULL && old != NULL && !own)
+		counts->inherited--;
+	counts->frees += p != NULL && own;
 	return got(function, p, n * size);
 }
 
