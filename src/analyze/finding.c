@@ -152,11 +152,11 @@ static uint32_t largest_of(const struct analyze_model *model, const uint64_t *by
 static struct error *find_branches(const struct analyze_model *model, struct below *sums,
 				   uint32_t process, uint64_t peak, struct analyze_finding *ret)
 {
-	struct analyze_share *last = ret->narrower.name ? &ret->narrower : &ret->most;
+	bool has_narrower = ret->narrower.name != 0;
+	struct analyze_share from = has_narrower ? ret->narrower : ret->most;
 	CLEANUP_FREE uint64_t *bytes = calloc(model->name_count, sizeof(*bytes));
 	CLEANUP_FREE struct path *paths = calloc(model->frame_count, sizeof(*paths));
-	uint64_t nearly_all = last->peak_bytes - last->peak_bytes / 5;
-	struct analyze_share from = *last;
+	uint64_t nearly_all = from.peak_bytes - from.peak_bytes / 5;
 	uint32_t largest;
 
 	if (!bytes || !paths)
@@ -180,8 +180,10 @@ static struct error *find_branches(const struct analyze_model *model, struct bel
 			(struct analyze_share){.name = largest, .peak_bytes = bytes[largest]};
 		bytes[largest] = 0;
 	}
-	if (ret->branch_count)
-		*last = from;
+	if (ret->branch_count && has_narrower)
+		ret->narrower = from;
+	else if (ret->branch_count)
+		ret->most = from;
 	return NULL;
 }
 
