@@ -217,6 +217,17 @@ size_t collect_session_left_out(const struct collect_session *session)
 	return pread(session->fd, &count, sizeof(count), at) == sizeof(count) ? count : 0;
 }
 
+/* Whether the processes fill a fair part of the units they take: many small ones leave most of
+ * theirs empty, and what was populated ahead would stay with them. */
+static bool fills_units(const struct collect_session *session, uint64_t taken)
+{
+	uint64_t populated = 0;
+	off_t at = (off_t)offsetof(struct mgl_session, populated_bytes);
+
+	return pread(session->fd, &populated, sizeof(populated), at) == sizeof(populated) &&
+	       populated / (MGL_UNIT_BYTES / 4) >= taken;
+}
+
 bool collect_session_tend(struct collect_session *session)
 {
 	uint64_t used = 0;
@@ -238,7 +249,7 @@ bool collect_session_tend(struct collect_session *session)
 
 	if (until > most / MGL_UNIT_BYTES)
 		until = most / MGL_UNIT_BYTES;
-	if (ahead == 0 || until <= from)
+	if (ahead == 0 || until <= from || !fills_units(session, taken))
 		return grew;
 	if (fallocate(session->fd, FALLOC_FL_KEEP_SIZE, (off_t)(from * MGL_UNIT_BYTES),
 		      (off_t)((until - from) * MGL_UNIT_BYTES)) != 0 &&
