@@ -301,8 +301,11 @@ static bool child_start(void)
 	bool left = parent_leave();
 
 	agent_process = NULL;
-	if (!left)
+	if (!left) {
+		start_refused = MGL_INERT_NO_MEMORY;
+		missed_note();
 		return false;
+	}
 	if (!choice_follows()) {
 		agent_current = NULL;
 		environ_unfollow();
@@ -316,7 +319,13 @@ static bool child_start(void)
 }
 
 /* A child of a process that records nothing: not chosen, or not able to. */
-static bool child_of_none(void) { return left_out && leave_out(); }
+static bool child_of_none(void)
+{
+	if (left_out)
+		return leave_out();
+	missed_note();
+	return false;
+}
 
 static bool gate_make(void)
 {
