@@ -131,7 +131,8 @@ static struct error *place(struct tracing *tracing, uint32_t process, struct map
 
 		if (parent != ANALYZE_NO_PROCESS) {
 			line.parent = tracing->lines[parent];
-			line.depth = tracing->list.items[line.parent].depth + 1;
+			line.depth = tracing->list.items[line.parent].depth +
+				     (tracing->model->processes[line.step].how != ANALYZE_EXEC);
 		}
 		if (is_many)
 			TRY(map_u64_set(together, key, tracing->list.count));

@@ -17,7 +17,7 @@ struct analyze_kin {
 	uint32_t process; /* place; of many the one with the largest peak */
 	uint32_t step;    /* place of the step it began as; else the same */
 	uint32_t parent;  /* line it came from, less than its own; ANALYZE_NO_PROCESS = none */
-	uint32_t depth;   /* lines it came from */
+	uint32_t depth;   /* processes it came from: an exec makes no new one */
 	size_t count;     /* processes */
 	size_t failed;    /* those that exited with another status than 0, or by a signal */
 	bool ends_differ;

@@ -364,7 +364,7 @@ struct error *report_put_programs(struct strbuf *out, const struct analyze_model
 	strbuf_printf(out, "%9s ", "peak");
 	if (together->is_instant)
 		strbuf_printf(out, "%6s ", "%");
-	strbuf_printf(out, "%7s %10s %9s  program", "procs", "allocs", "bytes");
+	strbuf_printf(out, "%7s %10s %9s  program", "runs", "allocs", "bytes");
 	report_colour_off(out, style);
 	strbuf_append_char(out, '\n');
 	for (size_t i = 0; i < programs->count; i++)

@@ -101,7 +101,7 @@ static const char shell_summary[] =
 	"  ALLOCATED  35 times, 8.0 MiB; 0 temporary (0.0 %)\n"
 	"\n"
 	"PROGRAMS (peak: of the largest process of each)\n"
-	"     peak   procs     allocs     bytes  program\n"
+	"     peak    runs     allocs     bytes  program\n"
 	"  8.0 MiB       1          5   8.0 MiB  worker, pid 1002\n"
 	"   1000 B       1         10    1000 B  sh, pid 1001\n"
 	"     50 B       4         20     200 B  4 short helpers: sed, git\n"
@@ -308,6 +308,27 @@ static void test_a_limit(void **state)
 	analyze_model_free(model);
 }
 
+/* What went on as another program stands below it, not inside. */
+static void test_an_exec(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/bin/env", 10, 100));
+	put(&tree, process(&tree, 1, STORE_HOW_FORK, "/bin/env", 10, 100));
+	put(&tree, process(&tree, 1, STORE_HOW_EXEC, "/bin/sh", 10, 100));
+	put(&tree, process(&tree, 3, STORE_HOW_SPAWN, "/bin/ls", 10, 100));
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT,
+			  "   1000 B    1001  root      exit 0      10 ms    20 ms  env\n"
+			  "   1000 B    1002  fork      exit 0      20 ms    20 ms   env\n"
+			  "   1000 B    1003  exec      exit 0      30 ms    20 ms  sh\n"
+			  "   1000 B    1004  spawn     exit 0      40 ms    20 ms   ls\n");
+	analyze_model_free(model);
+}
+
 /* Each the child of the one before: no more than the window is wide. */
 static void test_a_chain(void **state)
 {
@@ -473,9 +494,10 @@ int main(void)
 		cmocka_unit_test(test_only_bounds),    cmocka_unit_test(test_more_than_was_seen),
 		cmocka_unit_test(test_the_root_alone), cmocka_unit_test(test_the_list),
 		cmocka_unit_test(test_many_alike),     cmocka_unit_test(test_a_limit),
-		cmocka_unit_test(test_a_chain),        cmocka_unit_test(test_false_parents),
-		cmocka_unit_test(test_merged),         cmocka_unit_test(test_by_process),
-		cmocka_unit_test(test_trees),          cmocka_unit_test(test_a_choice),
+		cmocka_unit_test(test_an_exec),        cmocka_unit_test(test_a_chain),
+		cmocka_unit_test(test_false_parents),  cmocka_unit_test(test_merged),
+		cmocka_unit_test(test_by_process),     cmocka_unit_test(test_trees),
+		cmocka_unit_test(test_a_choice),
 	};
 
 	return cmocka_run_group_tests_name("report-processes", tests, NULL, NULL);
