@@ -3,13 +3,19 @@
  * that the shell is recorded only if environ has our variables in it for that long.
  *
  * In a program with one thread nobody looks meanwhile. In one with more, another thread
- * may see them: an array that was lent is never written to or unmapped again, for such a
- * thread may still be reading it, and what it changed meanwhile is kept.
+ * may see them: an array that was lent is never unmapped, nor written to while somebody may
+ * be reading it, and what the program changed meanwhile is kept.
+ *
+ * Threads. Calls that overlap are of one generation, which ends with the last of them. Nobody
+ * waits: whoever finds that environ is not what his generation lends lends an array of his own.
+ * An array serves again only when whoever took it back is through with it, so that a late
+ * hand cannot take back what was lent anew. Where there is one thread, its memory may serve.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/choice.h"
@@ -18,24 +24,31 @@
 #include "agent/hook.h"
 #include "agent/hooks_wait.h"
 #include "agent/real.h"
+#include "agent/seccomp.h"
 #include "agent/syscall.h"
 #include "agent/target.h"
 
-/* Calls under way: the first lends, the last takes back. */
-static _Atomic int borrowers;
+#define LOOKS 8
 
-/* What is lent, or was last and may serve again. Written by the first and the last alone. */
-static struct {
+/* An array that is lent, or was and may serve again. */
+struct loan {
+	struct loan *next; /* constant once it is linked */
 	char **original;
 	char **source; /* its pointers then */
 	char **injected;
 	char **pristine; /* injected's pointers then */
 	size_t count;    /* of source */
+	size_t room;     /* bytes behind this struct */
 	const char *text;
 	const char *text_stop;
-	uint32_t origin; /* process_origin() then */
-	bool lent;
-} loan;
+	uint32_t origin;             /* process_origin() then */
+	_Atomic uint32_t generation; /* that it was lent in last */
+	_Atomic bool idle;
+	bool spoiled; /* changed in place: serves no more */
+};
+
+static _Atomic(struct loan *) loans; /* newest first */
+static _Atomic uint64_t state;       /* generation << 32 | calls under way */
 
 static size_t count(char *const envp[])
 {
@@ -51,81 +64,188 @@ static bool is_same(char *const *a, char *const *b, size_t n)
 	return memcmp(a, b, n * sizeof(*a)) == 0;
 }
 
-/* An array for the environ there is now. The one made last is left where it is. */
-static bool make(size_t n)
+static char **environ_now(void) { return __atomic_load_n(&environ, __ATOMIC_ACQUIRE); }
+
+static bool environ_swap(char **from, char **to)
+{
+	return __atomic_compare_exchange_n(&environ, &from, to, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_SEQ_CST);
+}
+
+static struct loan *loan_of(char *const *envp)
+{
+	struct loan *l = atomic_load(&loans);
+
+	while (l && l->injected != envp)
+		l = l->next;
+	return l;
+}
+
+/* --- lending ---------------------------------------------------------------------- */
+
+/* As a directory in /proc has it: a link for each thread, and two. Not where a filter of the
+ * program's could forbid to look. */
+static bool is_single_threaded(void)
+{
+	struct stat st = {0};
+
+	return !agent_frozen && !agent_filtered &&
+	       sys_call3(SYS_stat, (long)"/proc/self/task", (long)&st, 0) == 0 && st.st_nlink == 3;
+}
+
+/* Where there is one thread nobody reads what is not lent: memory that serves again. */
+static struct loan *room_again(size_t bytes)
+{
+	struct loan *l = is_single_threaded() ? atomic_load(&loans) : NULL;
+
+	while (l && (l->room < bytes || !(l->idle || l->spoiled)))
+		l = l->next;
+	return l;
+}
+
+static struct loan *room_make(size_t bytes)
+{
+	size_t all = (sizeof(struct loan) + bytes + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1);
+	struct loan *l = agent_frozen ? NULL
+				      : sys_mmap(NULL, all, PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (!l || sys_failed(l))
+		return NULL;
+	l->room = all - sizeof(*l);
+	return l;
+}
+
+static struct loan *loan_make(char **own, size_t n, bool *is_new)
 {
 	size_t arrays = (2 * n + 2 + ENVIRON_COUNT) * sizeof(char *);
-	size_t bytes = environ_bytes(environ), injected;
-	char *memory;
+	size_t bytes = environ_bytes(own), injected;
+	struct loan *l = room_again(arrays + bytes);
 
-	if (agent_frozen)
-		return false;
-	memory = sys_mmap(NULL, arrays + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
-	if (sys_failed(memory))
-		return false;
-	loan.count = n;
-	loan.source = (char **)memory;
-	loan.pristine = loan.source + n + 1;
-	loan.origin = process_origin();
-	loan.injected = environ_inject(environ, memory + arrays, MGL_HOW_SPAWN, loan.origin);
-	loan.text = memory + arrays;
-	loan.text_stop = loan.text + bytes;
-	injected = count(loan.injected);
+	*is_new = !l;
+	if (!l)
+		l = room_make(arrays + bytes);
+	if (!l)
+		return NULL;
+	char *memory = (char *)(l + 1);
+
+	l->idle = l->spoiled = false;
+	l->count = n;
+	l->source = (char **)memory;
+	l->pristine = l->source + n + 1;
+	l->origin = process_origin();
+	l->text = memory + arrays;
+	l->text_stop = l->text + bytes;
+	l->injected = environ_inject(own, memory + arrays, MGL_HOW_SPAWN, l->origin);
+	injected = count(l->injected);
 	if (n > 0)
-		memcpy(loan.source, environ, n * sizeof(*environ));
-	memcpy(loan.pristine, loan.injected, (injected + 1) * sizeof(*environ));
-	return true;
+		memcpy(l->source, own, n * sizeof(*own));
+	memcpy(l->pristine, l->injected, (injected + 1) * sizeof(*own));
+	return l;
+}
+
+/* One that is idle and the same, or a new one. */
+static struct loan *loan_take(char **own, uint32_t generation)
+{
+	size_t n = count(own);
+	struct loan *l;
+
+	for (l = atomic_load(&loans); l; l = l->next) {
+		bool idle = true;
+
+		if (!l->spoiled && n == l->count && l->origin == process_origin() &&
+		    is_same(own, l->source, n) &&
+		    atomic_compare_exchange_strong(&l->idle, &idle, false))
+			break;
+	}
+	bool is_new = false;
+
+	if (!l && !(l = loan_make(own, n, &is_new)))
+		return NULL;
+	l->original = own;
+	atomic_store(&l->generation, generation);
+	if (!is_new)
+		return l;
+	l->next = atomic_load(&loans);
+	while (!atomic_compare_exchange_weak(&loans, &l->next, l))
+		;
+	return l;
+}
+
+static bool may_lend(char **own)
+{
+	if (!environ_differs(own))
+		return false;
+	if (!choice_follows()) {
+		choice_left_out(1);
+		return false;
+	}
+	if (target_reaches(environ_value(ENVIRON_PRELOAD)))
+		return true;
+	agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
+	return false;
 }
 
 static void lend(void)
 {
-	size_t n;
+	uint32_t generation = (uint32_t)(atomic_fetch_add(&state, 1) >> 32);
+	struct loan *made = NULL;
 
-	if (atomic_fetch_add(&borrowers, 1) != 0 || !environ_differs(environ))
-		return;
-	if (!choice_follows()) {
-		choice_left_out(1);
-		return;
-	}
-	if (!target_reaches(environ_value(ENVIRON_PRELOAD))) {
-		agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
-		return;
-	}
-	n = count(environ);
-	if (!loan.injected || n != loan.count || loan.origin != process_origin() ||
-	    !is_same(environ, loan.source, n)) {
-		if (!make(n))
+	for (int i = 0; i < LOOKS; i++) {
+		char **now = environ_now();
+		struct loan *lent = loan_of(now);
+
+		if (lent && atomic_load(&lent->generation) == generation)
+			break;
+		char **own = lent ? lent->original : now;
+
+		if (made && made->original != own) {
+			atomic_store(&made->idle, true);
+			made = NULL;
+		}
+		if (!made && (!may_lend(own) || !(made = loan_take(own, generation))))
+			return;
+		if (environ_swap(now, made->injected))
 			return;
 	}
-	loan.original = environ;
-	loan.lent = true;
-	environ = loan.injected;
+	if (made)
+		atomic_store(&made->idle, true);
+}
+
+/* --- taking back -------------------------------------------------------------------- */
+
+static const struct loan *loan_of_text(const char *s)
+{
+	const struct loan *l = atomic_load(&loans);
+
+	while (l && (s < l->text || s >= l->text_stop))
+		l = l->next;
+	return l;
 }
 
 /* The program's own LD_PRELOAD, which ours stood for. NULL: it had none. */
-static char *own_preload(void)
+static char *own_preload(const struct loan *l)
 {
 	char *found = NULL;
 
-	for (size_t i = 0; i < loan.count; i++) {
-		if (strncmp(loan.source[i], "LD_PRELOAD=", 11) == 0)
-			found = loan.source[i];
+	for (size_t i = 0; i < l->count; i++) {
+		if (strncmp(l->source[i], "LD_PRELOAD=", 11) == 0)
+			found = l->source[i];
 	}
 	return found;
 }
 
-/* Takes ours out of what another thread has made of the array; the number left. */
+/* Takes ours out of what the program has made of the array; the number left. */
 static size_t clean(char **envp)
 {
 	char **from, **to = envp;
 
 	for (from = envp; *from; from++) {
-		bool ours = *from >= loan.text && *from < loan.text_stop;
+		const struct loan *l = loan_of_text(*from);
 
-		if (ours && strncmp(*from, "LD_PRELOAD=", 11) == 0)
-			*from = own_preload();
-		else if (ours)
+		if (l && strncmp(*from, "LD_PRELOAD=", 11) == 0)
+			*from = own_preload(l);
+		else if (l)
 			*from = NULL;
 		if (*from)
 			*to++ = *from;
@@ -134,25 +254,47 @@ static size_t clean(char **envp)
 	return (size_t)(to - envp);
 }
 
+static bool was_lent(uint32_t generation)
+{
+	const struct loan *l = atomic_load(&loans);
+
+	while (l && (l->idle || l->spoiled || atomic_load(&l->generation) != generation))
+		l = l->next;
+	return l != NULL;
+}
+
+static void restore(uint32_t generation)
+{
+	char **now = environ_now();
+	struct loan *lent = loan_of(now);
+
+	if (!lent && now)
+		clean(now); /* the C library's own copy by now */
+	if (lent && atomic_load(&lent->generation) == generation) {
+		if (!is_same(now, lent->pristine, count(lent->pristine) + 1)) {
+			/* Replaced or taken out in place: nothing can have been added here. */
+			memcpy(lent->original, now, (clean(now) + 1) * sizeof(*now));
+			lent->spoiled = true;
+		}
+		environ_swap(now, lent->original);
+	}
+	for (struct loan *l = atomic_load(&loans); l; l = l->next) {
+		if (atomic_load(&l->generation) == generation && !l->spoiled)
+			atomic_store(&l->idle, true);
+	}
+}
+
 static void take_back(void)
 {
-	char **now = environ, **original = loan.original;
+	uint64_t was = atomic_load(&state), is;
 
-	if (atomic_fetch_sub(&borrowers, 1) != 1 || !loan.lent)
-		return;
-	loan.lent = false;
-	if (!now)
-		return;
-	if (now != loan.injected) {
-		clean(now); /* the C library's own copy by now */
-		return;
-	}
-	if (!is_same(now, loan.pristine, count(loan.pristine) + 1)) {
-		/* Replaced or taken out in place: nothing can have been added here. */
-		memcpy(original, now, (clean(now) + 1) * sizeof(*now));
-		loan.injected = NULL;
-	}
-	environ = original;
+	do {
+		is = was - 1;
+		if ((uint32_t)is == 0)
+			is += UINT64_C(1) << 32;
+	} while (!atomic_compare_exchange_weak(&state, &was, is));
+	if ((uint32_t)is == 0 && was_lent((uint32_t)(was >> 32)))
+		restore((uint32_t)(was >> 32));
 }
 
 AGENT_EXPORT int system(const char *command)

@@ -88,6 +88,36 @@ static int is_clean(void)
 	return 1;
 }
 
+static long resident(void)
+{
+	char line[256];
+	long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	if (!file || !fgets(line, sizeof(line), file) || sscanf(line, "%ld", &pages) != 1)
+		exit(11);
+	fclose(file);
+	return pages;
+}
+
+/* A new environment for each shell takes no more memory for each. */
+static int change_often(void)
+{
+	char value[32];
+	long before = 0;
+
+	for (int i = 0; i < 200; i++) {
+		snprintf(value, sizeof(value), "%d", i);
+		setenv("OFTEN", value, 1);
+		if (system(NULL) == 0 || system(i % 20 ? "" : ":") != 0)
+			return 0;
+		if (i == 40)
+			before = resident();
+	}
+	unsetenv("OFTEN");
+	return resident() < before + 100;
+}
+
 int main(int argc, char **argv)
 {
 	char **before = environ;
@@ -101,6 +131,8 @@ int main(int argc, char **argv)
 		return 3;
 	if (system("exit 7") >> 8 != 7 || system(NULL) == 0)
 		return 4;
+	if (!change_often())
+		return 12;
 	setenv("FIRST", "1", 1);
 	setenv("REMOVED", "1", 1);
 	setenv("CHANGED", "old", 1);
