@@ -16,6 +16,7 @@ help:
 	@echo 'make check                unit and integration tests, lint: what CI runs'
 	@echo 'make check TESTS=realloc  only the integration tests of that name'
 	@echo 'make check-full           the slow tests too'
+	@echo 'make soak                 everything at once for ten minutes (SOAK_SECONDS, SOAK_SEEDS)'
 	@echo 'make check-fresh          both commands above in a bare Debian 12 (as root)'
 	@echo 'make lint                 format, static analysis, spelling'
 	@echo 'make asan, make tsan      the tests with a sanitized tool'
@@ -56,6 +57,11 @@ check-full: tests
 	@tools/setup full lint
 	@BUILD=$(BUILD) TESTS='$(TESTS)' tools/check --full
 
+# Minutes rather than seconds, and other seeds: SOAK_SECONDS=600 SOAK_SEEDS=20 make soak.
+soak: tests
+	@SOAK_SECONDS=$${SOAK_SECONDS-60} SOAK_SEEDS=$${SOAK_SEEDS-10} BUILD=$(BUILD) \
+		TESTS=test_a_long_one tools/check --full
+
 check-fresh:
 	@tools/setup fresh
 	@tools/check-fresh
@@ -93,4 +99,4 @@ install:
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz
 
-.PHONY: all run tests check check-full check-fresh lint asan tsan bench xcheck fuzz install clean help
+.PHONY: all run tests check check-full check-fresh soak lint asan tsan bench xcheck fuzz install clean help
