@@ -77,6 +77,9 @@ void private_reset(void); /* in a child of fork: allocate from a fresh arena */
 /* Set by hooks_seccomp.c: no system call any more, only what is populated. */
 extern bool agent_frozen;
 
+/* process.c's: recording is being started, by a thread that holds signals. */
+extern bool agent_starting;
+
 /* Maps the head of the session the environment names, or makes one. Idempotent. */
 bool session_join(void);
 struct mgl_session *session_head(void);

@@ -106,8 +106,9 @@ static const struct link_map *map_next(const struct link_map *map)
 {
 	const struct link_map *next = map->l_next;
 
-	return next && stack_probe(address_of(next)) &&
-			       stack_probe(address_of(next) + sizeof(*next) - 1)
+	uint64_t first = address_of(next), last = first + sizeof(*next) - 1;
+
+	return next && stack_probe(first) && (last / PAGE == first / PAGE || stack_probe(last))
 		       ? next
 		       : NULL;
 }

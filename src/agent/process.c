@@ -21,6 +21,7 @@
 
 #define ARGUMENTS_MAX 65536u
 
+bool agent_starting;
 struct agent *agent_current;
 struct mgl_process *agent_process;
 
@@ -349,8 +350,10 @@ enum process_started process_start(void)
 
 	started = true;
 	own_pid = sys_getpid();
+	agent_starting = true;
 	bool records = !child ? first_start() : agent_current ? child_start() : child_of_none();
 
+	agent_starting = false;
 	is = records ? PROCESS_RECORDS : PROCESS_STOPPED;
 	atomic_store(process_gate, is);
 	return (enum process_started)is;

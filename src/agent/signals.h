@@ -3,7 +3,7 @@
  * by longjmp or as a thread's cancellation. Two system calls, so for the steps off the hot
  * path alone; the rest is written so that it can stop after any store.
  *
- * Nests. Where system calls are forbidden nothing is kept out.
+ * Nests; a process that starts has them held throughout. Where system calls are forbidden nothing is kept out.
  */
 #ifndef MALLOGRAPH_AGENT_SIGNALS_H
 #define MALLOGRAPH_AGENT_SIGNALS_H
@@ -23,7 +23,7 @@ static inline struct signals signals_hold(void)
 	struct signals s = {0};
 	uint64_t all = ~UINT64_C(0);
 
-	if (!agent_frozen)
+	if (!agent_frozen && !agent_starting)
 		s.held = sys_sigprocmask(SIG_SETMASK, &all, &s.before) == 0;
 	return s;
 }

@@ -24,8 +24,8 @@ enum kind { KIND_LOADS, KIND_REFUSES, KIND_SCRIPT };
 
 /* The two halves of the room. */
 struct room {
-	_Alignas(16) char path[PATH_MAX];
 	_Alignas(16) unsigned char head[HEAD_BYTES];
+	_Alignas(16) char path[PATH_MAX];
 };
 _Static_assert(sizeof(struct room) <= TARGET_ROOM, "room");
 
@@ -112,7 +112,7 @@ static bool needs_to_be_alone(const struct elf *elf)
 
 	if (!find_segment(elf, PT_DYNAMIC, 0, &ph))
 		return false;
-	n = read_at(elf->fd, dynamic, sizeof(elf->room->path), ph.p_offset);
+	n = read_at(elf->fd, dynamic, HEAD_BYTES, ph.p_offset);
 	n = n < 0 ? 0 : n / (long)sizeof(*dynamic);
 	for (long i = 0; i < n && dynamic[i].d_tag != DT_NULL; i++) {
 		if (dynamic[i].d_tag == DT_STRTAB)

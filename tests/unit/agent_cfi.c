@@ -8,7 +8,7 @@
 
 #include "frame_writer.h"
 
-bool agent_frozen;
+bool agent_frozen, agent_starting;
 
 #define CODE UINT64_C(0x401000)
 

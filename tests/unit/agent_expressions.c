@@ -8,7 +8,7 @@
 
 #include "frame_writer.h"
 
-bool agent_frozen;
+bool agent_frozen, agent_starting;
 
 static struct cfi_machine machine;
 static struct stack_map stacks;

@@ -11,7 +11,7 @@
 
 /* --- stand-ins for the agent's memory ---------------------------------------------------- */
 
-bool agent_frozen;
+bool agent_frozen, agent_starting;
 static bool no_memory;
 
 void *private_pages(size_t bytes)

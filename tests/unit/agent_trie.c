@@ -16,7 +16,7 @@
 
 #define RECORDS 400000u
 
-bool agent_frozen;
+bool agent_frozen, agent_starting;
 static struct mgl_node *records;
 static uint32_t used;
 static uint8_t *units[8];

@@ -23,7 +23,7 @@ static struct mgl_control control;
 static _Atomic uint64_t cut_stacks;
 
 struct mgl_process *agent_process = &process;
-bool agent_frozen;
+bool agent_frozen, agent_starting;
 
 static _Thread_local struct mgl_slot slot;
 static _Thread_local struct thread self;
