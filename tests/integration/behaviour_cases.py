@@ -1,0 +1,303 @@
+"""Programs of the system, each with something to do: the table of test_behaviour.py.
+
+A case is (name, command). Core cases are make check's, all others check-full's. A command is split
+as a shell would; {programs} is where the build has the tests' programs. What varies from one bare
+run to the next is named in `without`, with the reason beside it: stdout, stderr, status, files,
+the name the name of a file, the name of a system call, what strace prints for a signal (---) and an end
+(+++), and order: that of calls, which is not compared either where some calls are left out."""
+
+import dataclasses
+import gzip
+import io
+import os
+import re
+import shlex
+import shutil
+import tarfile
+import zipfile
+
+WHEN = 1000000000
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    command: str
+    stdin: bytes = b""
+    env: dict = dataclasses.field(default_factory=dict)
+    core: bool = False
+    without: dict = dataclasses.field(default_factory=dict)
+    scrub: tuple = ()
+    # Not where the program itself traces others.
+    traced: bool = True
+
+    @property
+    def words(self):
+        return shlex.split(self.command)
+
+    @property
+    def program(self):
+        """The base name of what is run."""
+        return os.path.basename(self.words[0])
+
+    def for_build(self, build):
+        programs = str(build / "tests" / "programs")
+        return dataclasses.replace(self, command=self.command.replace("{programs}", programs))
+
+    def there(self, path):
+        return shutil.which(self.words[0], path=path) is not None
+
+    def scrubbed(self, text):
+        if isinstance(text, bytes):
+            for pattern in self.scrub:
+                text = re.sub(pattern, b"", text)
+        return text
+
+
+def prepare(place):
+    """The files every command finds: the same names, content and times in each run."""
+    text = "".join(f"line {i * 7919 % 211} of text, word{i}\n" for i in range(300))
+    files = {
+        "words": text, "other": text.replace("word7", "WORD7"), "empty": "",
+        "numbers": "".join(f"{i * 7919 % 1009}\n" for i in range(500)),
+        "sorted": "".join(f"{i:04}\n" for i in range(200)),
+        "table.csv": "".join(f"{i},name{i % 7},{i * i}\n" for i in range(100)),
+        "data.json": '{"a": [1, 2, {"b": null}], "c": "text"}\n',
+        "pairs": "a b\nb c\nc d\n", "old/one": "1\n", "old/two": "2\n", "new/one": "1\n",
+        "new/two": "3\n", "hello.c": "#include <stdio.h>\nint main(void) { puts(\"hello\"); }\n",
+        "plus.cc": "#include <vector>\nint main() { return std::vector<int>(3, 0)[1]; }\n",
+        "Makefile": "all: one two\none two:\n\techo $@ > $@\n",
+        "script.sh": "set -e\nfor i in 1 2 3; do echo $i | tr 1 x; done\n(exit 3) || echo $?\n",
+        "run.py": "import json, os, sys, threading\n"
+                  "print(sorted(os.environ), os.getcwd(), sys.argv)\n"
+                  "t = threading.Thread(target=lambda: [str(i) for i in range(1000)])\n"
+                  "t.start(); t.join()\nprint(len(json.dumps(list(range(1000)))))\n",
+        "page.1": ".TH PAGE 1\n.SH NAME\npage \\- a page\n",
+        "text.po": 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+                   'msgid "a"\nmsgstr "b"\n',
+    }  # fmt: skip
+    for name, content in files.items():
+        path = place / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    (place / "words.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    with tarfile.open(place / "tree.tar", "w") as tar:
+        for name in ("old/one", "old/two"):
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = 2, WHEN
+            tar.addfile(info, io.BytesIO(b"1\n"))
+    with zipfile.ZipFile(place / "tree.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("one", (2001, 9, 9, 1, 46, 40)), text)
+    (place / "link").symlink_to("words")
+    for path in sorted(place.rglob("*"), reverse=True):
+        path.chmod(0o755 if path.is_dir() else 0o644) if not path.is_symlink() else None
+        os.utime(path, (WHEN, WHEN), follow_symlinks=False)
+
+
+def core(name, command, **more):
+    return Case(name, command, core=True, **more)
+
+
+NODE = dict.fromkeys(
+    ["futex", "munmap", "mmap", "mprotect", "madvise", "read", "write", "epoll_pwait", "epoll_wait",
+     "sched_yield", "openat", "close", "fcntl", "gettid", "prlimit64", "brk", "mremap"],
+    "which of its threads comes first")  # fmt: skip
+# Lines of /proc/self/maps, and the loader's, that are the agent's.
+OURS = (rb"object \S*/libmallograph-agent\.so\n",
+        rb"mapping r[-x]{2}p \S*/libmallograph-agent\.so\n",
+        rb"mapping rw-s \S*/mallograph/\d+-\d+\.mgl\n")  # fmt: skip
+PROC = {"read": "from /proc: pids, addresses, memory", "write": "what was read there"}
+MIRRORS = [
+    core("mirror", "{programs}/mirror"),
+    core("mirror-proc", "{programs}/mirror proc", without=PROC, scrub=OURS),
+    core("mirror-proc-worked", "{programs}/mirror work map fork exec proc", without=PROC,
+         scrub=OURS),
+    core("mirror-worked", "{programs}/mirror work map"),
+    core("mirror-fork", "{programs}/mirror work fork work"),
+    core("mirror-exec", "{programs}/mirror work exec fork exec work"),
+    core("mirror-closed", "{programs}/mirror close work"),
+    core("mirror-no-descriptors", "sh -c 'exec {programs}/mirror <&- 2>&-'"),
+    core("mirror-signals", "sh -c 'trap \"\" INT HUP USR1; exec {programs}/mirror work'"),
+    core("mirror-limits", "sh -c 'ulimit -n 60; ulimit -c 0; umask 027; exec {programs}/mirror'"),
+    core("mirror-empty", "env -i {programs}/mirror work"),
+    core("mirror-argument", "env A= 'B=x y' sh -c 'exec {programs}/mirror \"a\nb\" \"\" c'"),
+    core("mirror-directory", "sh -c 'cd old && rm ../words && exec {programs}/mirror'"),
+    core("mirror-priority", "nice -n 3 nohup setsid -w {programs}/mirror"),
+    core("mirror-no-new-privileges", "setpriv --no-new-privs --pdeathsig TERM {programs}/mirror"),
+    core("mirror-personality", "setarch -R {programs}/mirror"),
+    core("mirror-niced", "ionice -c 3 chrt -b 0 taskset 1 {programs}/mirror"),
+    core("mirror-utf8", "env LC_ALL=C.UTF-8 TZ=Europe/Berlin {programs}/mirror"),
+    core("mirror-shell", "bash -c '{programs}/mirror fork; ({programs}/mirror work)'"),
+    core("mirror-python", "python3 -c 'import os; os.execl(\"{programs}/mirror\", \"x\", \"map\")'"),
+    core("mirror-popen", "python3 -c 'import subprocess as s; s.run([\"{programs}/mirror\"])'"),
+]
+
+COREUTILS = [
+    Case("[", "[ -f words ]"), Case("arch", "arch"), Case("b2sum", "b2sum words"),
+    Case("base32", "base32 words"), Case("base64", "base64 -d", stdin=b"aGVsbG8K"),
+    Case("basename", "basename /a/b.c .c"), Case("basenc", "basenc --base16 words"),
+    core("cat", "cat words -", stdin=b"in\n"), Case("chcon", "chcon x words"),
+    Case("chgrp", "chgrp 0 words"), Case("chmod", "chmod -v 600 words"),
+    Case("chown", "chown -h 0 link"), Case("chroot", "chroot / /bin/echo x"),
+    Case("cksum", "cksum words"), Case("comm", "comm sorted words"),
+    core("cp", "cp -a old copy"), Case("csplit", "csplit words 10 20"),
+    Case("cut", "cut -d, -f2 table.csv"), Case("date", "date -d @1000000000"),
+    Case("dd", "dd if=words of=out bs=1k count=3 status=none"),
+    Case("df", "df --output=target ."), Case("dir", "dir -l old"),
+    Case("dircolors", "dircolors -b"), Case("dirname", "dirname /a/b/c"),
+    Case("du", "du -ab"), Case("echo", "echo a b"), core("env", "env"),
+    Case("env-exec", "env -u HOME A=1 sh -c 'echo $A$HOME'"), Case("expand", "expand words"),
+    Case("expr", "expr 6 '*' 7"), Case("factor", "factor 123456789012"), core("false", "false"),
+    Case("fmt", "fmt -w 40 words"), Case("fold", "fold -w 20 words"), Case("groups", "groups"),
+    Case("head", "head -n 3 words"), Case("hostid", "hostid"), Case("id", "id"),
+    Case("install", "install -m 700 -D words a/b/c"), Case("join", "join -t, table.csv table.csv"),
+    Case("link", "link words hard"), Case("ln", "ln -sv words soft"), Case("logname", "logname"),
+    Case("ls", "ls -lR --time-style=full-iso"), Case("md5sum", "md5sum words numbers"),
+    Case("mkdir", "mkdir -pv a/b/c"), Case("mkfifo", "mkfifo pipe"),
+    Case("mknod", "mknod pipe p"), Case("mktemp", "mktemp -u fixed.XXX --suffix=x",
+                                        without={"stdout": "a random name",
+                                                 "newfstatat": "of a random name",
+                                                 "write": "a random name"}),
+    Case("mv", "mv -v words elsewhere"), Case("nice", "nice -n 5 nice"), Case("nl", "nl words"),
+    Case("nohup", "nohup echo x"), Case("nproc", "nproc"),
+    Case("numfmt", "numfmt --to=iec 123456 99999999"), Case("od", "od -c words"),
+    Case("paste", "paste numbers words"), Case("pathchk", "pathchk -p a/b"),
+    Case("pinky", "pinky -l root"), Case("pr", "pr -h head words",
+                                         scrub=(rb"\d\d\d\d-\d\d-\d\d \d\d:\d\d",)),
+    Case("printenv", "printenv"), Case("printf", "printf '%s %05d\\n' a 7"),
+    Case("ptx", "ptx pairs"), Case("pwd", "pwd"), Case("readlink", "readlink -f link"),
+    Case("realpath", "realpath old/../link"), Case("rm", "rm -rv old"),
+    Case("rmdir", "rmdir old"), Case("runcon", "runcon"), Case("seq", "seq 1 3 1000"),
+    Case("sha1sum", "sha1sum words"), Case("sha224sum", "sha224sum words"),
+    Case("sha256sum", "sha256sum words"), Case("sha384sum", "sha384sum words"),
+    Case("sha512sum", "sha512sum words"),
+    Case("shred", "shred -n 1 --random-source=numbers words"),
+    Case("shuf", "shuf --random-source=words numbers"), Case("sleep", "sleep 0.01"),
+    core("sort", "sort -n numbers"), Case("sort-parallel", "sort --parallel=1 -S 20K words"),
+    Case("split", "split -n 4 words"), Case("stat", "stat -c '%n %s %a %F' words old"),
+    core("stdbuf", "stdbuf -oL tr a-z A-Z", stdin=b"some\nlines\n"),
+    Case("stty", "stty -a"), Case("sum", "sum words"), Case("sync", "sync words"),
+    Case("tac", "tac words"), Case("tail", "tail -n 5 words"),
+    Case("tee", "tee one two", stdin=b"text\n"), Case("test", "test -d words"),
+    Case("timeout", "timeout 10 echo x"),
+    core("timeout-kills", "timeout 0.2 sleep 10"), Case("touch", "touch -d @5 words new-one"),
+    core("tr", "tr a-z A-Z", stdin=b"hello\n"), core("true", "true"),
+    Case("truncate", "truncate -s 10 words"), Case("tsort", "tsort pairs"), Case("tty", "tty"),
+    core("uname", "uname -a"), Case("unexpand", "unexpand -a words"),
+    Case("uniq", "uniq -c words"), Case("unlink", "unlink words"), Case("users", "users"),
+    Case("vdir", "vdir old"), Case("wc", "wc words numbers"), Case("who", "who"),
+    Case("whoami", "whoami"), Case("yes", "sh -c 'yes | head -n 5'",
+                                   without=dict.fromkeys(["---", "+++", "write", "read"],
+                                                                 "who ends first")),
+]  # fmt: skip
+
+GIT = ("git init -q . && git -c user.name=a -c user.email=b@c commit -q --allow-empty -m one && "
+       "git add words old && git -c user.name=a -c user.email=b@c commit -q -m two && git log "
+       "--stat && git status --short")  # fmt: skip
+
+OTHERS = [
+    Case("git", "git --version"), Case("git-commit", f"sh -c '{GIT}'",
+                                            without={".git/index": "inodes and times",
+                                                     "read": "of the index", "write": "the index"}),
+    Case("git-diff", "git diff --no-index --stat old new"),
+    Case("git-hash", "git hash-object words"),
+    core("python3", "python3 run.py a b", without={"futex": "who takes a lock first",
+                                                     "mmap": "of the thread's own arena"}), Case("python3-warn", "python3 -c 'raise SystemExit(3)'"),
+    Case("python3-sub", "python3 -c 'import os; print(os.popen(\"ls old\").read())'"),
+    core("perl", "perl -e 'print map { \"$_\\n\" } sort keys %ENV; system(\"echo x\"); exit 5'"),
+    Case("perl-sort", "perl -ne 'push @a, $_; END { print sort @a }' words"),
+    core("tar", "tar cf out.tar --sort=name old new"), Case("tar-gz", "tar tzvf -",
+                                                            stdin=gzip.compress(b"\0" * 1024)),
+    Case("tar-x", "tar xvf tree.tar -C new"), core("xz", "xz -k words"),
+    Case("xz-threads", "xz -T2 -k words", without={"futex": "who waits for whom"}), core("gzip", "gzip -nk other"),
+    Case("gunzip", "gunzip -c words.gz"), Case("zcat", "zcat words.gz"),
+    Case("bzip2", "bzip2 -k words"), Case("zstd", "zstd -q -k words", without={"futex": "who ends first"}),
+    Case("lz4", "lz4 -q words out.lz4"), Case("zip", "zip -q -X out.zip words"),
+    Case("unzip", "unzip -o tree.zip"), core("gcc", "gcc -O1 -o hello hello.c", without={"getrandom": "more names until one is new"}),
+    Case("gcc-fails", "gcc -fsyntax-only words"), Case("g++", "g++ -c plus.cc", without={"brk": "its collector goes by addresses"}),
+    Case("cpp", "cpp hello.c"), Case("as", "as --version"), Case("ld", "ld --version"),
+    core("ssh-keygen", "ssh-keygen -q -t ed25519 -N '' -f key",
+         without={"key": "a new key", "key.pub": "a new key", "write": "a new key"}),
+    Case("ssh", "ssh -V"), core("sqlite3", "sqlite3 db", stdin=b"create table t(a, b);\n"
+                                b"insert into t values(1, 2);\nselect * from t;\n",
+         without={"pwrite64": "a random number in the journal"}),
+    core("node", "node -e 'console.log(Object.keys(process.env).sort())'", without=NODE),
+    core("jq", "jq .a data.json"), Case("sed", "sed s/line/LINE/ words"),
+    Case("sed-i", "sed -i s/line/LINE/ words"), Case("awk", "awk '{ n += $2 } END { print n }' words"),
+    Case("awk-pipe", "awk 'BEGIN { while ((\"ls old\" | getline l) > 0) print l }'",
+         without={"order": "when a child ends"}),
+    core("grep", "grep -n word7 words"), Case("egrep", "egrep 'a|b' pairs"),
+    Case("fgrep", "fgrep -c word words"), core("find", "find . -name 'o*' -print"),
+    Case("find-exec", "find old -type f -exec wc -c {} ;"),
+    Case("xargs", "xargs -n 2 echo", stdin=b"a b c d e\n"), Case("diff", "diff -u words other"),
+    Case("diff-r", "diff -r old new"), Case("diff3", "diff3 words other words"),
+    Case("sdiff", "sdiff old/two new/two"), Case("cmp", "cmp words other"),
+    Case("patch", "patch --version"), core("make", "make -s"), Case("make-j", "make -sj2"),
+    core("bash", "bash script.sh"), Case("bash-set", "bash -c 'set; ulimit -a; umask; declare -x'",
+                                         without={"write": "has the parent's pid"},
+                                         scrub=(rb"(?:BASHPID|PPID|SRANDOM|RANDOM)=\S*",)),
+    core("dash", "dash script.sh"), core("sh-kill", "sh -c 'kill -TERM $$'"),
+    Case("sh-abort", "sh -c 'kill -ABRT $$'"),
+    Case("sh-trap", "sh -c 'trap \"echo got\" USR1; kill -USR1 $$; echo end'"),
+    Case("sh-ulimit", "sh -c 'ulimit -a; umask; set'", scrub=(rb"PPID=\S*",),
+         without={"write": "has the parent's pid"}),
+    Case("bash-pipe", "bash -c 'cat words | sort | head -n 2; echo ${PIPESTATUS[@]}'",
+         without=dict.fromkeys(["read", "lseek", "write"], "how much a pipe has")),
+    Case("bash-coproc", "bash -c 'coproc cat; echo x >&${COPROC[1]}; read a <&$COPROC; echo $a'"),
+    Case("openssl", "openssl dgst -sha256 words"),
+    Case("openssl-enc", "openssl enc -aes-128-cbc -K 00 -iv 00 -in words -out out"),
+    Case("openssl-list", "openssl list -digest-algorithms"),
+    core("curl", "curl -s file:///proc/version"), Case("wget", "wget --version"),
+    Case("redis-cli", "redis-cli --version"), Case("redis-server", "redis-server --version"),
+    Case("gdb", "gdb -nx -batch -ex 'print 6*7'", without={"order": "threads",
+                                                           "futex": "threads"}),
+    Case("gdb-run", "gdb -nx -batch -ex run --args echo x", traced=False,
+         scrub=(rb"process \d+",)),
+    Case("strace", "strace -f -o /dev/null sh -c 'ls old'", traced=False),
+    Case("strace-out", "strace -e trace=openat echo x", traced=False,
+         without={"stderr": "shows how the agent is loaded"}),
+    Case("ldd", "ldd /bin/ls", without={"stdout": "shows the agent", "read": "the same",
+                                        "write": "the same", "writev": "the same",
+                                        "wait4": "when a child ends",
+                                        "rt_sigreturn": "when a child ends"}), Case("readelf", "readelf -h /bin/ls"),
+    Case("objdump", "objdump -f /bin/ls"), Case("nm", "nm -D /bin/ls"),
+    Case("strings", "strings -n 20 /bin/true"), Case("size", "size /bin/ls"),
+    Case("ar", "ar rcD out.a words numbers"), Case("ranlib", "ranlib --version"),
+    Case("strip", "strip -o out /bin/true"), Case("objcopy", "objcopy /bin/true out"),
+    Case("c++filt", "c++filt _ZN3foo3barEv"), Case("addr2line", "addr2line -e /bin/ls 0x4000"),
+    Case("dpkg-query", "dpkg-query -W dpkg"), Case("dpkg", "dpkg --print-architecture"),
+    Case("apt-cache", "apt-cache policy dpkg", without={"order": "children"}), Case("apt-config", "apt-config dump"),
+    Case("man", "man -P cat ./page.1", without=dict.fromkeys(
+        ["pselect6", "wait4", "read", "write", "rt_sigreturn", "---"], "how a pipeline takes turns")),
+    Case("bc", "bc -q", stdin=b"scale=50; 4*a(1)\n2^200\n"),
+    Case("ed", "ed -s words", stdin=b"1,3p\nw out\nq\n"), Case("m4", "m4", stdin=b"define(a,b)a\n"),
+    Case("tclsh", "tclsh", stdin=b"puts [expr 6*7]\n"), Case("file", "file words /bin/ls"),
+    Case("hexdump", "hexdump -C numbers"), Case("xxd", "xxd words"), Case("col", "col -b", stdin=b"a\bb\n"),
+    Case("column", "column -t pairs"), Case("rev", "rev words"), Case("look", "look 00 sorted"),
+    Case("getopt", "getopt ab: -a -b x y"), Case("flock", "flock lock echo x"),
+    Case("setsid", "setsid -w echo x"), Case("script", "script -qc 'echo x' typed",
+                                             without=dict.fromkeys(
+                                                 ["typed", "poll", "read", "write"],
+                                                 "has the time, a pid")),
+    Case("less", "less words"), Case("more", "more words"), Case("ps", "ps -o comm= -p 1", without={"calls": "it looks at all processes"}),
+    Case("free", "free --version"), Case("pgrep", "pgrep -V"),
+    Case("ip", "ip -o link show lo", without=dict.fromkeys(
+        ["getsockname", "sendmsg", "recvmsg"], "sequence numbers from the time")), Case("gpg", "gpg --version"), Case("gpgv", "gpgv --version"),
+    Case("msgfmt", "msgfmt -o out.mo text.po"), Case("psql", "psql --version"),
+    Case("vim", "vim -es -u NONE -c '%s/line/LINE/' -c 'wq' words",
+         without={"write": "pid and time in the swap file"}),
+    Case("tmux", "tmux -V"), Case("java", "java -version", without={"calls": "many threads"}), Case("go", "go version"),
+    Case("rustc", "rustc --version"), Case("valgrind", "valgrind --version"),
+    Case("getent", "getent passwd root"), Case("iconv", "iconv -f UTF-8 -t UTF-16 words"),
+    Case("locale", "locale"), Case("getconf", "getconf -a", scrub=(rb"_AVPHYS_PAGES.*",)), Case("ldconfig", "sh -c 'ldconfig -p'"),
+    Case("mawk", "mawk '{ print $1 }' words"), Case("tput", "tput -T xterm cols"),
+    Case("infocmp", "infocmp xterm"), Case("run-parts", "run-parts --test old"),
+    Case("debconf", "debconf-show debconf"), Case("hostname", "hostname"),
+    Case("mount", "mount --version"), Case("lsblk", "lsblk --version"),
+    Case("login", "getent group root"), Case("meson", "meson --version", without=dict.fromkeys(
+        ["mmap", "munmap"], "it groups its arenas by address")),
+    Case("ninja", "ninja --version"), Case("pkg-config", "pkg-config --modversion sqlite3"),
+    Case("nginx", "nginx -v"), Case("xsltproc", "xsltproc --version"),
+]  # fmt: skip
+
+CASES = MIRRORS + COREUTILS + OTHERS
