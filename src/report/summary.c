@@ -10,6 +10,7 @@
 #include "report/bars.h"
 #include "report/graph.h"
 #include "report/head.h"
+#include "report/lacks.h"
 #include "report/table.h"
 #include "report/together.h"
 #include "report/words.h"
@@ -17,7 +18,6 @@
 #define SITES         6u
 #define FURTHER_SITES 3u
 #define TIMES_LEAST   1000u /* fewer calls cost nobody anything */
-#define MODULES       4u
 #define INDENT        9u
 
 struct summary {
@@ -319,149 +319,6 @@ static struct error *put_sizes(const struct summary *summary)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-/* What modules are said to lack together. */
-struct lack_kind {
-	enum analyze_symbols symbols;
-	bool has_nameless; /* told apart where some functions have names */
-};
-
-static bool is_kind(const struct summary *summary, const struct analyze_lack *lack,
-		    const struct lack_kind *kind)
-{
-	return summary->model->modules[lack->module].symbols == kind->symbols &&
-	       (kind->symbols != ANALYZE_SYMBOLS_SYMTAB ||
-		lack->has_nameless == kind->has_nameless);
-}
-
-static const char *lack_words(const struct lack_kind *kind)
-{
-	switch (kind->symbols) {
-	case ANALYZE_SYMBOLS_SYMTAB:
-		return kind->has_nameless ? "only some function names, no line numbers"
-					  : "function names only, no line numbers";
-	case ANALYZE_SYMBOLS_PENDING:
-		return "not looked for yet";
-	default:
-		return "no function names";
-	}
-}
-
-static void put_lacking(const struct summary *summary, const struct analyze_lack *lacks,
-			size_t count, const struct lack_kind *kind, bool *first)
-{
-	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
-	size_t named = 0, left = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (!is_kind(summary, &lacks[i], kind))
-			continue;
-		if (named == MODULES) {
-			left++;
-			continue;
-		}
-		strbuf_append(&text, named++ ? ", " : "");
-		report_put_module(&text, summary->model, lacks[i].module);
-	}
-	if (named == 0)
-		return;
-	if (left)
-		strbuf_printf(&text, " and %zu more", left);
-	strbuf_printf(&text, ": %s", lack_words(kind));
-	if (text.failed) {
-		summary->out->failed = true;
-		return;
-	}
-	if (*first) {
-		strbuf_append_char(summary->out, '\n');
-		report_put_coloured(summary->out, summary->style, REPORT_HEADING, "SYMBOLS");
-		strbuf_append(summary->out, "  ");
-	} else {
-		strbuf_fill(summary->out, ' ', INDENT);
-	}
-	*first = false;
-	report_put_wrapped(summary->out, text.text, INDENT, report_columns(summary->style));
-	strbuf_append_char(summary->out, '\n');
-}
-
-/* Files that were there and are of another build, as after an upgrade. */
-static void put_refused(const struct summary *summary, const struct analyze_lack *lacks,
-			size_t count)
-{
-	static const struct {
-		const char *reason; /* has it */
-		const char *words;
-	} kinds[] = {
-		{"the file there now is another",
-		 ": what is there now is another build than what ran, and was not used"},
-		{"of another build-id", ": a debug file of another build was not used"},
-	};
-
-	for (size_t i = 0; i < count && i < MODULES; i++) {
-		const char *reason = summary->model->modules[lacks[i].module].reason.bytes;
-
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && reason; k++) {
-			CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
-
-			if (!strstr(reason, kinds[k].reason))
-				continue;
-			report_put_module(&text, summary->model, lacks[i].module);
-			strbuf_append(&text, kinds[k].words);
-			summary->out->failed |= text.failed;
-			strbuf_fill(summary->out, ' ', INDENT);
-			report_put_wrapped(summary->out, text.failed ? "" : text.text, INDENT,
-					   report_columns(summary->style));
-			strbuf_append_char(summary->out, '\n');
-			break;
-		}
-	}
-}
-
-static bool is_pending(const struct summary *summary, const struct analyze_lack *lacks,
-		       size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (summary->model->modules[lacks[i].module].symbols == ANALYZE_SYMBOLS_PENDING)
-			return true;
-	return false;
-}
-
-static void put_next_step(const struct summary *summary, bool pending)
-{
-	const char *path = summary->options->path;
-
-	strbuf_fill(summary->out, ' ', INDENT);
-	strbuf_append(summary->out, pending ? "to look for them:  mallograph symbolize"
-					    : "what to install:  mallograph doctor");
-	if (!summary->options->is_newest_here) {
-		strbuf_append_char(summary->out, ' ');
-		report_put_quoted(summary->out, path, strlen(path));
-	}
-	strbuf_append_char(summary->out, '\n');
-}
-
-static struct error *put_symbols(const struct summary *summary)
-{
-	static const struct lack_kind kinds[] = {
-		{.symbols = ANALYZE_SYMBOLS_NONE},
-		{.symbols = ANALYZE_SYMBOLS_SYMTAB, .has_nameless = true},
-		{.symbols = ANALYZE_SYMBOLS_SYMTAB},
-		{.symbols = ANALYZE_SYMBOLS_PENDING},
-	};
-	CLEANUP_FREE struct analyze_lack *lacks = NULL;
-	size_t count;
-	bool first = true;
-
-	TRY(analyze_lacks_make(summary->model,
-			       summary->is_tree ? ANALYZE_ALL_PROCESSES : summary->place, &lacks,
-			       &count));
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		put_lacking(summary, lacks, count, &kinds[i], &first);
-	put_refused(summary, lacks, count);
-	if (!first && summary->options->path)
-		put_next_step(summary, is_pending(summary, lacks, count));
-	return NULL;
-}
-
 static void put_saved(struct strbuf *out, const struct report_summary *options, bool has_live)
 {
 	CLEANUP_STRBUF struct strbuf word = STRBUF_EMPTY;
@@ -520,7 +377,9 @@ static struct error *put_parts(const struct summary *summary)
 	TRY(put_tables(summary));
 	put_graph(summary);
 	TRY(put_sizes(summary));
-	return put_symbols(summary);
+	return report_put_lacks(summary->out, summary->model,
+				summary->is_tree ? ANALYZE_ALL_PROCESSES : summary->place,
+				summary->options);
 }
 
 static struct error *put_head(const struct summary *summary)
