@@ -53,9 +53,7 @@ struct error *analyze_sites_merge(struct analyze_model *model,
 			add(&model->sites[at], site);
 			continue;
 		}
-		/* A stack that is not known is no reason to be one. */
-		if (site->frame)
-			error = map_index_add(&index, hash, (uint32_t)count);
+		error = map_index_add(&index, hash, (uint32_t)count);
 		model->sites[count++] = *site;
 	}
 	map_index_free(&index);

@@ -202,6 +202,7 @@ struct analyze_model {
 	size_t text_count;
 	uint64_t start_unix_ns;
 	bool is_finished; /* the profile's writer came to its end */
+	bool has_folded;  /* small sites of some processes are summed, without stacks */
 
 	char *text_bytes;
 	const char *const *wrappers; /* see analyze_titles_set() */

@@ -187,6 +187,7 @@ static struct error *add_loss(void *context, const void *from)
 	*loss = (struct analyze_loss){.count = count_of(row->count)};
 	TRY(analyze_text_copy(&loss->kind, &row->kind));
 	TRY(analyze_text_copy(&loss->detail, &row->detail));
+	loading->model->has_folded |= strcmp(loss->kind.bytes, "sites_folded") == 0;
 	char *detail = (char *)(uintptr_t)loss->detail.bytes;
 
 	loss->detail.length = store_unescape(detail, loss->detail.length);

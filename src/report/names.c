@@ -56,7 +56,7 @@ void report_put_name(struct strbuf *out, const struct analyze_model *model, uint
 	const struct analyze_name *is = &model->names[name];
 
 	if (name == 0)
-		strbuf_append(out, "[stack not known]");
+		strbuf_append(out, model->has_folded ? "[small sites]" : "[stack not known]");
 	else if (is->function)
 		put_plain(out, model, name);
 	else

@@ -43,7 +43,9 @@ static void put_stack(struct strbuf *out, const struct analyze_model *model,
 	bool first = true;
 
 	if (site->frame == 0)
-		strbuf_append(out, "       [stack not known]\n");
+		strbuf_append(out, model->has_folded
+					   ? "       [stacks not kept: small sites, summed]\n"
+					   : "       [stack not known]\n");
 	while (analyze_walk_next(&walk)) {
 		uint32_t place = model->frames[walk.frame].place;
 		uint32_t module = model->places[place].module;

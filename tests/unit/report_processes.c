@@ -437,6 +437,41 @@ static void test_by_process(void **state)
 	analyze_model_free(model);
 }
 
+/* What is left of the small sites of many processes is one, too, and says what it is. */
+static void test_folded_sites(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/bin/sh", 10, 100));
+	for (unsigned int i = 0; i < 5; i++) {
+		struct store_process compiler =
+			process(&tree, 1, STORE_HOW_SPAWN, "/usr/lib/cc1", 7, 1000);
+
+		view_site(&tree.view, compiler.id, 0, 0, 1000 + i, 16, 0);
+		assert_null(store_put(tree.view.writer, &((struct store_loss){
+								.process = compiler.id,
+								.kind = {"sites_folded", 12},
+								.count = 99,
+								.detail = {"", 0},
+							})));
+		compiler.allocs += 1000 + i;
+		compiler.peak_bytes += (1000 + i) * 16;
+		put(&tree, compiler);
+	}
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_SUMMARY, "  [small sites]\n");
+	view_assert_shows(model, VIEW_SUMMARY, ", complete\n");
+	view_assert_shows(model, VIEW_TEXT,
+			  "\n  1. 16 KiB at the peak (69.6 %) by malloc, in 5 processes\n"
+			  "     5,010 allocations, 78 KiB\n"
+			  "     peak 16 KiB in 1,004 blocks of pid 1006; live 0 B in 0 blocks\n"
+			  "       [stacks not kept: small sites, summed]\n");
+	analyze_model_free(model);
+}
+
 /* What adds up is one tree, what does not is one each. */
 static void test_trees(void **state)
 {
@@ -496,8 +531,8 @@ int main(void)
 		cmocka_unit_test(test_many_alike),     cmocka_unit_test(test_a_limit),
 		cmocka_unit_test(test_an_exec),        cmocka_unit_test(test_a_chain),
 		cmocka_unit_test(test_false_parents),  cmocka_unit_test(test_merged),
-		cmocka_unit_test(test_by_process),     cmocka_unit_test(test_trees),
-		cmocka_unit_test(test_a_choice),
+		cmocka_unit_test(test_by_process),     cmocka_unit_test(test_folded_sites),
+		cmocka_unit_test(test_trees),          cmocka_unit_test(test_a_choice),
 	};
 
 	return cmocka_run_group_tests_name("report-processes", tests, NULL, NULL);
