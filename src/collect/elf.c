@@ -101,7 +101,16 @@ static char *load_names(const struct image *image, const Elf64_Shdr *section, ui
 
 enum found { NOT_THERE, IMPORTED, DEFINED };
 
-static enum found find_malloc(const struct image *image, uint32_t type)
+static const char *one_of(const char *name, const char *const *wanted)
+{
+	while (*wanted && strcmp(name, *wanted) != 0)
+		wanted++;
+	return *wanted;
+}
+
+/* wanted: those looked for, ended by NULL; *which: the one that is defined. */
+static enum found find_function(const struct image *image, uint32_t type, const char *const *wanted,
+				const char **which)
 {
 	const Elf64_Shdr *section = section_of_type(image, type);
 	enum found found = NOT_THERE;
@@ -117,15 +126,29 @@ static enum found find_malloc(const struct image *image, uint32_t type)
 	for (uint64_t i = 0; i < section->sh_size / sizeof(Elf64_Sym) && found != DEFINED; i++) {
 		const Elf64_Sym *symbol = &symbols[i];
 
-		if (symbol->st_name >= names_bytes ||
-		    strcmp(names + symbol->st_name, "malloc") != 0)
+		const char *name = symbol->st_name < names_bytes
+					   ? one_of(names + symbol->st_name, wanted)
+					   : NULL;
+
+		if (!name)
 			continue;
 		if (symbol->st_shndx == SHN_UNDEF)
 			found = IMPORTED;
 		else if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
 			found = DEFINED;
+		if (found == DEFINED)
+			*which = name;
 	}
 	return found;
+}
+
+static bool has_hidden_malloc(const struct image *image)
+{
+	static const char *const wanted[] = {"malloc", NULL};
+	const char *which = NULL;
+
+	return find_function(image, SHT_DYNSYM, wanted, &which) == NOT_THERE &&
+	       find_function(image, SHT_SYMTAB, wanted, &which) == DEFINED;
 }
 
 static bool is_name(int64_t tag)
@@ -262,26 +285,52 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 	TRY(read_segments(&image, ret));
 	ret->must_be_first = ret->link == COLLECT_ELF_DYNAMIC &&
 			     has_dynamic_name(&image, DT_NEEDED, collect_elf_is_first_or_nothing);
-	ret->hidden_malloc = ret->link == COLLECT_ELF_DYNAMIC &&
-			     find_malloc(&image, SHT_DYNSYM) == NOT_THERE &&
-			     find_malloc(&image, SHT_SYMTAB) == DEFINED;
+	ret->hidden_malloc = ret->link == COLLECT_ELF_DYNAMIC && has_hidden_malloc(&image);
 	return NULL;
+}
+
+/* Of a 64-bit little-endian file; false = it is none. */
+static bool open_image(int fd, struct image *image)
+{
+	struct stat st;
+
+	*image = (struct image){.fd = fd, .path = ""};
+	if (fstat(fd, &st) != 0 || st.st_size <= 0)
+		return false;
+	image->bytes = (uint64_t)st.st_size;
+	if (!read_at(image, 0, &image->header, sizeof(image->header)) ||
+	    memcmp(image->header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    image->header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    image->header.e_ident[EI_DATA] != ELFDATA2LSB)
+		return false;
+	load_sections(image);
+	return true;
 }
 
 void collect_elf_dynamic(int fd, bool (*visit)(void *context, int64_t tag, const char *name),
 			 void *context)
 {
-	CLEANUP(image_cleanup) struct image image = {.fd = fd, .path = ""};
-	struct stat st;
+	CLEANUP(image_cleanup) struct image image;
 
-	if (fstat(fd, &st) != 0 || st.st_size <= 0)
-		return;
-	image.bytes = (uint64_t)st.st_size;
-	if (!read_at(&image, 0, &image.header, sizeof(image.header)) ||
-	    memcmp(image.header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    image.header.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    image.header.e_ident[EI_DATA] != ELFDATA2LSB)
-		return;
-	load_sections(&image);
-	each_dynamic_name(&image, visit, context);
+	if (open_image(fd, &image))
+		each_dynamic_name(&image, visit, context);
+}
+
+const char *collect_elf_allocator(int fd)
+{
+	/* jemalloc as C and Rust link it, mimalloc, tcmalloc, TBB's, and smaller ones. */
+	static const char *const wanted[] = {
+		"je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc", "scalable_malloc",
+		"rpmalloc",  "nedmalloc",    "dlmalloc",  NULL,
+	};
+	CLEANUP(image_cleanup) struct image image;
+	const char *which = NULL;
+
+	if (!open_image(fd, &image))
+		return NULL;
+	if (has_hidden_malloc(&image))
+		return "malloc";
+	if (find_function(&image, SHT_SYMTAB, wanted, &which) != DEFINED)
+		find_function(&image, SHT_DYNSYM, wanted, &which);
+	return which;
 }

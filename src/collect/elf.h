@@ -41,6 +41,11 @@ bool collect_elf_is_first_or_nothing(const char *name);
  * for 64-bit little-endian files alone. */
 struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret) ERROR_MUST_CHECK;
 
+/* The function by which a program allocates from an allocator linked into it that no preload
+ * sees: under a name of its own, or malloc where the loader cannot see it. Static; NULL = none
+ * that is known. */
+const char *collect_elf_allocator(int fd);
+
 /* Calls visit with each name in the dynamic section, tag DT_NEEDED, DT_RPATH, DT_RUNPATH or
  * DT_SONAME, until it answers false; of a 64-bit little-endian file. Nothing where there is
  * none to be trusted. */

@@ -51,6 +51,12 @@ struct finish_retired {
 	char *cwd; /* NULL = not of interest */
 };
 
+/* finish_allocators.c's. */
+struct finish_program {
+	char *path;
+	char *inner; /* "path (function)": an allocator that nothing sees; NULL = none */
+};
+
 struct finishing {
 	struct ledger_reader *reader;
 	const struct collect_finish_options *options;
@@ -65,7 +71,8 @@ struct finishing {
 	struct map_u64 retired_at; /* by serial: place there */
 	uint32_t last; /* serial of the process after which all frames are named; 0 = none yet */
 	struct finish_placing *placing; /* finish_stacks.c's; NULL = nothing was placed yet */
-	uint64_t threads;               /* ids taken */
+	VECTOR(struct finish_program) programs; /* that were looked at */
+	uint64_t threads;                       /* ids taken */
 	uint64_t snaps;
 	uint64_t series;
 	uint64_t blocks_left; /* of COLLECT_BLOCKS */
@@ -169,6 +176,10 @@ struct error *collect_finish_together(struct finishing *finishing) ERROR_MUST_CH
 
 /* finish_process.c: the process itself, after all that is of it. */
 struct error *collect_finish_put_process(struct finish_process *process) ERROR_MUST_CHECK;
+
+/* finish_allocators.c: what a process's program has inside. */
+struct error *collect_finish_allocators(struct finish_process *process) ERROR_MUST_CHECK;
+void collect_finish_programs_free(struct finishing *finishing);
 
 /* finish_jit.c: what runtimes left of a process, for the addresses in jit. */
 struct error *collect_finish_jit(const struct finishing *finishing, uint32_t serial,

@@ -215,5 +215,6 @@ struct error *collect_finish_put_process(struct finish_process *process)
 	TRY(put_mappings(process));
 	TRY(put_process(process));
 	TRY(put_damage(process));
+	TRY(collect_finish_allocators(process));
 	return put_losses(process);
 }
