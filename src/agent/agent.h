@@ -29,9 +29,11 @@
 
 #include "ledger/layout.h"
 
-#define AGENT_EXPORT      __attribute__((visibility("default")))
-#define AGENT_COLD        __attribute__((cold, noinline))
-#define AGENT_HOT         inline __attribute__((always_inline)) /* a part of a hot path */
+#define AGENT_EXPORT __attribute__((visibility("default")))
+#define AGENT_COLD   __attribute__((cold, noinline))
+#define AGENT_HOT    inline __attribute__((always_inline)) /* a part of a hot path */
+/* Among the small variables, which share a page. */
+#define AGENT_SMALL       __attribute__((aligned(8)))
 #define AGENT_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define AGENT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

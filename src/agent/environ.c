@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
+
 static const char *const names[ENVIRON_COUNT] = {
 	[ENVIRON_SESSION] = "MALLOGRAPH_SESSION=", [ENVIRON_OUT] = "MALLOGRAPH_OUT=",
 	[ENVIRON_FROM] = "MALLOGRAPH_FROM=",       [ENVIRON_CHOICE] = "MALLOGRAPH_CHOICE=",
@@ -15,7 +17,7 @@ static const char *const names[ENVIRON_COUNT] = {
 
 static char kept[(ENVIRON_COUNT + 1) * PATH_MAX]; /* of the values, in the order they came */
 static size_t kept_bytes;
-static const char *values[ENVIRON_COUNT]; /* NULL = none */
+static AGENT_SMALL const char *values[ENVIRON_COUNT]; /* NULL = none */
 static bool following;
 
 /* What stands after "NAME=", NULL where s is another variable. */

@@ -386,6 +386,9 @@ enum mgl_how process_exec_how(void)
 
 __attribute__((constructor)) static void agent_load(void)
 {
+	/* The small variables' page: loaded from before it is stored to, it would fault twice. */
+	atomic_fetch_add(&early_calls, 0);
+
 	struct thread *t = thread_enter((uintptr_t)__builtin_dwarf_cfa());
 
 	if (t)

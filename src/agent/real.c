@@ -8,8 +8,8 @@
 #include "agent/agent.h"
 #include "agent/image.h"
 
-struct real real;
-struct real_facts real_facts;
+AGENT_SMALL struct real real;
+AGENT_SMALL struct real_facts real_facts;
 
 static _Atomic int resolved;
 static const char *agent_path;

@@ -13,7 +13,7 @@
 static _Alignas(16) char reserve[RESERVE_BYTES];
 
 /* memory, bytes and pid belong to the owner. */
-static struct {
+static AGENT_SMALL struct {
 	_Atomic uintptr_t owner; /* thread pointer, 0 = free */
 	int32_t pid;             /* of the process it is in: not always this one */
 	void *memory;
