@@ -117,21 +117,73 @@ static void settle(struct settling *s, size_t place, const struct ledger_wait *w
 		member->duration_ns = wait->ns - from->start_ns;
 }
 
-/* The last image of a pid before the wait; settled already = the wait was for another. */
+/* What the process of an image became by its execs. */
+static size_t last_image(const struct settling *s, size_t place)
+{
+	const struct ledger_process *from = process_at(s, place);
+	size_t at = count_before(s->by_pid, s->count, from->pid, from->start_ns);
+
+	for (; at < s->count && s->by_pid[at].id == from->pid; at++) {
+		size_t next = s->by_pid[at].place;
+
+		if (s->members[next].how == LEDGER_HOW_EXEC &&
+		    s->members[next].parent == process_at(s, place)->serial)
+			place = next;
+	}
+	return place;
+}
+
+/* The first process of a pid namespace has another pid for who waits for it than for itself,
+ * and sees no parent. */
+static void settle_first_of_namespace(struct settling *s, const struct noted *noted)
+{
+	uint32_t waiter = process_at(s, noted->waiter)->serial;
+	size_t at = count_before(s->by_ppid, s->count, 0, 0), found = s->count;
+
+	for (uint32_t i = 0; i < FAR && at < s->count && s->by_ppid[at].id == 0; i++, at++) {
+		size_t place = s->by_ppid[at].place;
+
+		if (s->by_ppid[at].ns > noted->wait.ns)
+			break;
+		if (s->members[place].parent != waiter ||
+		    s->members[place].how == LEDGER_HOW_EXEC || s->settled[last_image(s, place)])
+			continue;
+		if (found != s->count)
+			return;
+		found = place;
+	}
+	if (found != s->count)
+		settle(s, last_image(s, found), &noted->wait);
+}
+
+/* The last image of a pid before the wait; settled already = the wait was for another. One that
+ * seems to run is it if no other can be: either a process of another pid namespace runs by
+ * that pid, or it began before the wait was noted. */
 static void settle_pid(struct settling *s, const struct noted *noted, int32_t pid)
 {
-	size_t at = count_before(s->by_pid, s->count, pid, noted->wait.ns);
+	size_t at = count_before(s->by_pid, s->count, pid, noted->wait.ns), runs = s->count;
 
 	for (uint32_t i = 0; i < FAR && at-- > 0 && s->by_pid[at].id == pid; i++) {
 		size_t place = s->by_pid[at].place;
 
-		if (s->members[place].end == LEDGER_END_RUNNING ||
-		    !comes_from(s, place, noted->waiter))
+		bool is_earlier_image =
+			runs != s->count && s->members[place].end == LEDGER_END_EXEC;
+
+		if (is_earlier_image || !comes_from(s, place, noted->waiter))
 			continue;
-		if (!s->settled[place])
+		if (s->settled[place] && runs == s->count)
+			return;
+		if (!s->settled[place] && s->members[place].end != LEDGER_END_RUNNING) {
 			settle(s, place, &noted->wait);
-		return;
+			return;
+		}
+		if (!s->settled[place] && runs == s->count)
+			runs = place;
 	}
+	if (runs != s->count)
+		settle(s, runs, &noted->wait);
+	else
+		settle_first_of_namespace(s, noted);
 }
 
 /* Whether a process began as "sh -c COMMAND" or, by newer C libraries, "sh -c -- COMMAND". */
@@ -188,22 +240,6 @@ static bool is_any(const struct settling *s, const struct noted *noted)
 			return false;
 	}
 	return true;
-}
-
-/* What the process of an image became by its execs. */
-static size_t last_image(const struct settling *s, size_t place)
-{
-	const struct ledger_process *from = process_at(s, place);
-	size_t at = count_before(s->by_pid, s->count, from->pid, from->start_ns);
-
-	for (; at < s->count && s->by_pid[at].id == from->pid; at++) {
-		size_t next = s->by_pid[at].place;
-
-		if (s->members[next].how == LEDGER_HOW_EXEC &&
-		    s->members[next].parent == process_at(s, place)->serial)
-			place = next;
-	}
-	return place;
 }
 
 /* true: something is known now that was not. */

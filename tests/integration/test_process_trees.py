@@ -217,6 +217,22 @@ def test_a_pid_that_is_used_again_and_again(record, in_namespace, tmp_path):
     exact(found.root, oracle.read_said(said)[-1])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a pid namespace")
+def test_a_pid_namespace(record):
+    """Its first process is 1 to itself and another to its parent, which learns how it ends."""
+    before = ["unshare", "-p", "--fork", "--kill-child", "sh", "-c", '"$@"; (exec uname); exit 9', "sh"]
+    if subprocess.run(["unshare", "-p", "--fork", "true"], check=False).returncode:
+        pytest.skip("no pid namespace")
+    run = record.run("trees", "many", 3, before=before, returncode=9)
+    shell = [p for p in run.report.processes if p["pid"] == 1][-1]
+    assert shell["end"] == {"kind": "exit", "code": 9}
+    assert shell["parent"] is not None
+    all_exact(run, 4)
+    others = [p for p in run.report.processes if p["pid"] != 1]
+    assert {p["end"]["code"] for p in others if p["end"]["kind"] != "exec"} <= {0, 1, 2, 9}
+    assert None not in {p["end"]["code"] for p in others if p["end"]["kind"] != "exec"}
+
+
 def many(record, count):
     run = record.run("trees", "many", count, timeout=900)
     found = run.report.processes

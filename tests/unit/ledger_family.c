@@ -120,6 +120,30 @@ static void test_who_waits(void **state)
 	read_end(&read, &writer);
 }
 
+static void test_the_first_of_a_pid_namespace(void **state)
+{
+	struct writer writer;
+	struct read read;
+
+	(void)state;
+	writer_begin(&writer, 16);
+	struct writer_process *root = begin(&writer, MGL_HOW_ROOT, 0, 10, 1, 0);
+
+	begin(&writer, MGL_HOW_SPAWN, 1, 1, 0, 10);
+	begin(&writer, MGL_HOW_EXEC, 2, 1, 0, 11);
+	begin(&writer, MGL_HOW_FORK, 1, 1, 0, 30); /* two at one time */
+	begin(&writer, MGL_HOW_FORK, 1, 1, 0, 31);
+	note(root, 11, 7 << 8, 20);
+	note(root, 12, 1 << 8, 40);
+	note(root, 13, 2 << 8, 41);
+	read_begin(&writer, &read);
+	assert_end(&read, 1, LEDGER_END_EXEC, LEDGER_UNKNOWN);
+	assert_end(&read, 2, LEDGER_END_EXIT, 7);
+	assert_end(&read, 3, LEDGER_END_LOST, LEDGER_UNKNOWN);
+	assert_end(&read, 4, LEDGER_END_LOST, LEDGER_UNKNOWN);
+	read_end(&read, &writer);
+}
+
 /* What the collector saw stands; what went on as a program nobody recorded is not what ended. */
 static void test_what_is_known_already(void **state)
 {
@@ -221,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_pid_used_again),
 		cmocka_unit_test(test_who_waits),
+		cmocka_unit_test(test_the_first_of_a_pid_namespace),
 		cmocka_unit_test(test_what_is_known_already),
 		cmocka_unit_test(test_shells_of_system),
 		cmocka_unit_test(test_nonsense),
