@@ -58,7 +58,7 @@ def test_words_of_commands_to_come_are_reserved(run, tmp_path, word):
 
 
 @pytest.mark.parametrize("word, meant", [
-    ("reprot", "report"), ("merg", "merge"), ("hsit", "hist"), ("symbolise", "symbolize"),
+    ("repotr", "report"), ("merg", "merge"), ("hsit", "hist"), ("symbolise", "symbolize"),
     ("infos", "info"), ("no-such-thing", None), ("hi", None), ("x" * 300, None), ("dif", None),
 ])
 def test_a_command_is_guessed_from_what_is_no_program(run, word, meant):
