@@ -10,6 +10,9 @@
  *
  * No huge pages (a sparse table would be charged 2 MiB a touch), and none in a core dump.
  */
+#include <errno.h>
+#include <sys/prctl.h>
+
 #include "agent/core.h"
 #include "agent/syscall.h"
 
@@ -35,16 +38,46 @@ static _Atomic(struct region *) current;
 
 static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
 
+/* So many bytes were refused; most who ask for as many are refused at once from then on, or a
+ * program at its limit would make a call in vain for every allocation. */
+static _Atomic size_t refused_bytes;
+static _Atomic uint32_t refused_since;
+
+static bool is_hopeless(size_t bytes)
+{
+	size_t refused = atomic_load_explicit(&refused_bytes, memory_order_relaxed);
+
+	return refused && bytes >= refused && atomic_fetch_add(&refused_since, 1) % 1024 != 1023;
+}
+
+/* In a program that has all its memory locked from now on (mlockall), what is mapped is there whole
+ * and counts towards RLIMIT_MEMLOCK, which is the program's. A locked mapping is one that
+ * refuses to be emptied. */
+static void pages_unlock(char *p, size_t bytes)
+{
+	if (sys_madvise(p, bytes, MADV_DONTNEED) != -EINVAL || sys_prctl(PR_GET_SECCOMP, 0) != 0)
+		return;
+	sys_munlock(p, bytes);
+	sys_madvise(p, bytes, MADV_DONTNEED);
+}
+
 /* Both in whole pages. */
 static char *pages_map(size_t wiped, size_t kept)
 {
-	if (agent_frozen)
+	bool first = atomic_load_explicit(&arena, memory_order_relaxed) == NULL;
+
+	if (agent_frozen || is_hopeless(wiped + kept))
 		return NULL;
 	char *p = sys_mmap(NULL, wiped + kept, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (sys_failed(p))
+	if (sys_failed(p)) {
+		atomic_store_explicit(&refused_bytes, wiped + kept, memory_order_relaxed);
 		return NULL;
+	}
+	/* The arena is there before a program can ask for that. */
+	if (!first)
+		pages_unlock(p, wiped + kept);
 	sys_madvise(p, wiped + kept, MADV_NOHUGEPAGE);
 	sys_madvise(p, wiped + kept, MADV_DONTDUMP);
 	if (wiped && sys_madvise(p, wiped, MADV_WIPEONFORK) != 0) {

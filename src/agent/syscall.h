@@ -75,6 +75,12 @@ static inline void *sys_mmap(void *at, size_t bytes, int prot, int flags, int fd
 	return (void *)sys_call6(SYS_mmap, (long)at, (long)bytes, prot, flags, fd, (long)offset);
 }
 
+/* Not among AGENT_SYSCALLS: only where no filter is. */
+static inline long sys_munlock(void *at, size_t bytes)
+{
+	return sys_call3(SYS_munlock, (long)at, (long)bytes, 0);
+}
+
 static inline long sys_munmap(void *at, size_t bytes)
 {
 	return sys_call3(SYS_munmap, (long)at, (long)bytes, 0);

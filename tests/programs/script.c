@@ -1,18 +1,23 @@
 /*
  * script OUT STEP…: does the steps in order. Counts are exact at every `say`.
  *   make:N:SIZE   N blocks of SIZE bytes, kept          free:N   the N newest of them
+ *   fill:N:SIZE   the same, and written to
  *   tree:N        N blocks of 40 bytes, kept, each from a stack of its own
  *   churn:N       N blocks of 100 bytes, each freed at once
  *   busy:N        N threads that hold one more or one less block each, without end
  *   say           says the tally                        wait     says `ready`, reads a line
  *   close         closes every descriptor but the one it says to
  *   chroot:DIR    setuid:ID    fsize:N    nofile:N      as:N (bytes over what is mapped now)
+ *   lock:FLAGS    all memory, as mlockall does          memlock:N
+ *   undumpable    by prctl
  *   stack:N       the rest on a thread of N bytes of stack
- *   kill          by SIGKILL                            exit:N
+ *   kill          by SIGKILL                            exit:N   abort
  */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -149,9 +154,12 @@ static int step(const char *s, char **rest)
 	pthread_t thread;
 
 #define IS(word) (strncmp(s, word, sizeof(word) - 1) == 0)
-	if (IS("make:")) {
-		for (uint64_t i = 0; i < n; i++)
+	if (IS("make:") || IS("fill:")) {
+		for (uint64_t i = 0; i < n; i++) {
 			keep(make(size), size);
+			if (*s == 'f')
+				memset(kept[used - 1], 1, size);
+		}
 	} else if (IS("free:")) {
 		drop(n);
 	} else if (IS("tree:")) {
@@ -188,6 +196,15 @@ static int step(const char *s, char **rest)
 		limit(RLIMIT_NOFILE, n);
 	} else if (IS("as:")) {
 		limit(RLIMIT_AS, mapped_now() + n);
+	} else if (IS("memlock:")) {
+		limit(RLIMIT_MEMLOCK, n);
+	} else if (IS("lock:")) {
+		if (mlockall((int)n) != 0)
+			_exit(77);
+	} else if (IS("undumpable")) {
+		prctl(PR_SET_DUMPABLE, 0);
+	} else if (IS("abort")) {
+		abort();
 	} else if (IS("kill")) {
 		raise(SIGKILL);
 	} else if (IS("exit:")) {

@@ -1,0 +1,185 @@
+"""Surroundings nobody chose for mallograph: the program does not notice, and what was recorded
+equals the program's own counts."""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+
+import pytest
+
+from oracle import PEAK, TOTALS, peak, read_said, report, totals
+
+GROW = ("tree:30000", "make:500:100", "free:200", "churn:50")
+SOME = ("tree:2000", "make:500:100", "free:200", "churn:50")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def assert_exact(process, said, kind="exit"):
+    assert totals(process) == {**said.only(TOTALS), "temporary": process["temporary"]}
+    assert peak(process) == said.only(PEAK)
+    assert process["losses"] == []
+    assert process["end"]["kind"] == kind
+
+
+def limits(**values):
+    def apply():
+        for name, value in values.items():
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+    return apply
+
+
+def run(record, *steps, **more):
+    recording = record.run("script", *steps, **more)
+    assert (recording.stdout, recording.stderr) == ("", "")
+    return recording
+
+
+@pytest.mark.parametrize("when", [(), ("make:10:10",)], ids=["first", "later"])
+@pytest.mark.parametrize("flags", [1, 2, 3])
+def test_locked_memory(record, flags, when):
+    """MCL_CURRENT, MCL_FUTURE, both: what is mapped then is there whole."""
+    bare = subprocess.run([record.program("script"), record.new_paths()[1], f"lock:{flags}"])
+    if bare.returncode == 77:
+        pytest.skip("memory may not be locked here")
+    recording = run(record, *when, f"lock:{flags}", *GROW, "say")
+    assert_exact(recording.root, recording.said)
+
+
+@needs_root
+@pytest.mark.parametrize("flags", [2, 3])
+def test_little_memory_may_be_locked(record, flags):
+    """All of it is the program's: the agent's tables take nothing from it."""
+    steps = ("make:10:10", f"memlock:{8 << 20}", "setuid:65534", f"lock:{flags}", *GROW, "say")
+    said = record.new_paths()[1]
+    said.touch()
+    said.chmod(0o666)
+    bare = subprocess.run([record.program("script"), said, *steps], timeout=60)
+    if bare.returncode:
+        pytest.skip("not even bare")
+    recording = run(record, *steps)
+    root, said = recording.root, recording.said
+    lost = sum(loss["count"] for loss in root["losses"] if loss["kind"] == "unrecorded")
+    assert root["allocations"] + lost == said["allocations"]
+    assert root["frees"] <= said["frees"]
+    if lost == 0:
+        assert_exact(root, said)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [("undumpable",), ("fsize:16384",), ("nofile:0",), ("close",), ("memlock:0",),
+     pytest.param(("undumpable", "setuid:65534"), marks=needs_root),
+     pytest.param(("setuid:65534",), marks=needs_root),
+     pytest.param(("chroot:/proc/self/fdinfo",), marks=needs_root)],
+    ids=lambda steps: "-".join(step.partition(":")[0] for step in steps),
+)  # fmt: skip
+def test_what_a_program_takes_from_itself(record, steps):
+    """And then grows."""
+    recording = run(record, "make:10:10", *steps, *GROW, "say")
+    assert_exact(recording.root, recording.said)
+
+
+@pytest.mark.parametrize("end", ["kill", "abort"])
+def test_a_death_after_that(record, end):
+    code = -signal.SIGKILL if end == "kill" else -signal.SIGABRT
+    recording = run(record, "undumpable", "nofile:0", *GROW, "say", end, returncode=code)
+    assert_exact(recording.root, recording.said, "signal")
+
+
+def test_a_core_file_is_the_programs_own(record, tmp_path):
+    """No extent of the ledger is in it: all of it is memory the program has."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text()
+    if pattern.startswith(("|", "/")):
+        pytest.skip("core files go elsewhere here")
+    sizes = []
+    for number, command in enumerate([[], [record.tool, "-q", "-o", tmp_path / "core.mgl", "--"]]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        said = place / "said"
+        words = [*command, record.program("script"), said, *SOME, "say", "abort"]
+        done = subprocess.run(
+            words, cwd=place, preexec_fn=limits(CORE=resource.RLIM_INFINITY), timeout=60
+        )
+        assert done.returncode == -signal.SIGABRT
+        (core,) = place.glob("core*")
+        sizes.append(core.stat().st_blocks * 512)
+    assert sizes[1] < sizes[0] + (4 << 20)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"LC_ALL": "tr_TR.UTF-8"}, {"LC_ALL": "none such"}, {"LC_ALL": "C.UTF-8", "LANGUAGE": "x:y"},
+     {"LOCPATH": "/nowhere", "LANG": "de_DE@euro", "LC_NUMERIC": "de_DE.UTF-8"},
+     {"TZ": ":/nowhere", "COLUMNS": "x", "TERM": ""}, {"HOME": ""}, {"HOME": "/nowhere"},
+     {f"VARIABLE{n}": "value\n" * 1000 for n in range(200)}],
+    ids=["turkish", "none", "language", "numeric", "odd", "no-home", "home-gone", "huge"],
+)  # fmt: skip
+def test_odd_environments(record, environment):
+    recording = run(record, *SOME, "say", env=environment)
+    assert_exact(recording.root, recording.said)
+    text = subprocess.run(
+        [record.tool, "report", "--summary", recording.ledger], capture_output=True, text=True,
+        check=True, env={**os.environ, **environment},
+    ).stdout  # fmt: skip
+    assert "2,550 times" in text
+
+
+def test_many_and_odd_arguments(record, program):
+    """Newlines, bytes that are no text, none at all, and more than a page of them."""
+    words = ["a\nb", "", "\udcff\x01", "'\"\\", *("word" * 20 for _ in range(10000))]
+    said = record.new_paths()[1]
+    command = [program("script"), said, "say", "exit:0", *words]
+    ledger = record.new_paths()[0]
+    subprocess.run([record.tool, "-o", ledger, "--", *command], check=True, capture_output=True)
+    for view in ("report", "info", "blocks"):
+        subprocess.run([record.tool, view, ledger], check=True, capture_output=True)
+
+
+def mounted(in_namespace, record, script, *words):
+    """A shell with mounts of its own runs the script: $1 is the tool, $2 a ledger, $3 script, $4
+    where it says, and the steps are the rest of words."""
+    ledger, said = record.new_paths()
+    answer = in_namespace(
+        script, record.tool, ledger, record.program("script"), said, *words,
+        env=os.environ, cwd=record.folder,
+    )  # fmt: skip
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+    return ledger, said
+
+
+RUN = 'tool=$1 ledger=$2; shift 2; '
+SCRIPTS = {
+    "no-proc-for-the-program": RUN + '"$tool" -q -o "$ledger" -- unshare -m sh -c '
+    "'mount -t tmpfs none /proc && exec \"$@\"' sh \"$@\"",
+    "read-only-home": "mkdir -p home && mount -t tmpfs -o ro none home && export HOME=$PWD/home "
+    "XDG_CACHE_HOME=$PWD/home/.cache && " + RUN + '"$tool" -q -o "$ledger" -- "$@"',
+    "noexec-runtime": "mkdir -p run && mount -t tmpfs -o noexec,mode=700 none run && "
+    "export XDG_RUNTIME_DIR=$PWD/run && " + RUN + '"$tool" -q -o "$ledger" -- "$@"',
+    "other-root": "mkdir -p jail && mount --rbind / jail && " + RUN + '"$tool" -q -o "$ledger" '
+    '-- chroot jail "$@"',
+    "namespaces": RUN + '"$tool" -q -o "$ledger" -- unshare -m -u -i -n "$@"',
+    "user-namespace": RUN + '"$tool" -q -o "$ledger" -- unshare -r "$@"',
+}  # fmt: skip
+
+
+def test_no_proc_at_all(in_namespace, record):
+    """The tool needs it, and says so before anything is started."""
+    said = record.new_paths()[1]
+    answer = in_namespace(
+        'mount -t tmpfs none /proc && exec "$@"', record.tool, record.program("script"), said, "say",
+        env=os.environ, cwd=record.folder,
+    )  # fmt: skip
+    assert answer.returncode == 125
+    assert "/proc" in answer.stderr
+    assert not said.exists()
+
+
+@pytest.mark.parametrize("where", SCRIPTS)
+def test_elsewhere(in_namespace, record, where):
+    ledger, said = mounted(in_namespace, record, SCRIPTS[where], *SOME, "say")
+    processes = report(record.tool, ledger, 0).processes
+    (process,) = [one for one in processes if os.path.basename(one["exe"]) == "script"]
+    assert_exact(process, read_said(said)[0])
