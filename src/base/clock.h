@@ -30,6 +30,16 @@ static inline bool clock_began_before(uint64_t ticks, uint64_t ns)
 	return ticks * tick < ns + asleep + tick;
 }
 
+/* Whether it is older than all that a collector recorded, which began at `ns`: of a process in a pid
+ * namespace of its own the pid it knows is another's here, most often that of one as old as the
+ * system. The root is forked a little before. */
+static inline bool clock_began_long_before(uint64_t ticks, uint64_t ns)
+{
+	const uint64_t slack = UINT64_C(10000000000);
+
+	return ns > slack && clock_began_before(ticks, ns - slack);
+}
+
 /* For poll(2): rounded up, so that it is then; 0 = it has been. */
 static inline int clock_wait_ms(uint64_t due_ns)
 {

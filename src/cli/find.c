@@ -37,7 +37,7 @@ static struct error *find_newest(char **ret)
 static bool has_process(const char *path, pid_t pid)
 {
 	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	struct collect_processes processes = {VECTOR_EMPTY};
+	struct collect_processes processes = {.list = VECTOR_EMPTY};
 	bool found = false;
 
 	if (fd < 0)

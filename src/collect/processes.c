@@ -85,8 +85,11 @@ static struct error *find_successors(struct collect_processes *processes)
 
 struct error *collect_processes_read(int fd, const char *path, struct collect_processes *ret)
 {
+	struct mgl_session header;
 	uint64_t used;
 
+	TRY(read_at(fd, path, &header, sizeof(header), 0));
+	ret->since_ns = header.collector_pid ? header.start_ns : 0;
 	TRY(collect_session_used(fd, path, &used));
 	for (uint64_t at = MGL_UNIT_BYTES; at < used; at += MGL_UNIT_BYTES) {
 		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
@@ -110,13 +113,15 @@ static const struct collect_process *successor(const struct collect_processes *p
 		       : &processes->list.items[process->successor];
 }
 
-static bool is_alive(const struct collect_process *process)
+static bool is_alive(const struct collect_processes *processes,
+		     const struct collect_process *process)
 {
 	uint64_t starttime = collect_process_starttime(process->pid);
 
 	if (starttime == 0 || process->starttime)
 		return starttime != 0 && starttime == process->starttime;
-	return clock_began_before(starttime, process->start_ns);
+	return clock_began_before(starttime, process->start_ns) &&
+	       !clock_began_long_before(starttime, processes->since_ns);
 }
 
 size_t collect_processes_live(const struct collect_processes *processes)
@@ -126,7 +131,7 @@ size_t collect_processes_live(const struct collect_processes *processes)
 	for (size_t i = 0; i < processes->list.count; i++) {
 		const struct collect_process *process = &processes->list.items[i];
 
-		if (!successor(processes, process) && is_alive(process))
+		if (!successor(processes, process) && is_alive(processes, process))
 			live++;
 	}
 	return live;
@@ -175,7 +180,7 @@ struct error *collect_processes_end(const struct collect_processes *processes, i
 			TRY(write_end(fd, path, process,
 				      root_end->by_signal ? MGL_END_SIGNAL : MGL_END_EXIT,
 				      root_end));
-		else if (!is_alive(process))
+		else if (!is_alive(processes, process))
 			TRY(write_end(fd, path, process, MGL_END_LOST, &(struct collect_end){0}));
 	}
 	return NULL;

@@ -31,6 +31,7 @@ struct collect_process {
 
 struct collect_processes {
 	VECTOR(struct collect_process) list; /* by serial */
+	uint64_t since_ns;                   /* when a collector began; 0 = there was none */
 };
 
 struct error *collect_processes_read(int fd, const char *path,

@@ -154,7 +154,7 @@ struct error *collect_recover(const struct collect_found *found, const char *out
 			      enum collect_recovery *ret, char **ret_path)
 {
 	CLEANUP_FD int fd = -1;
-	struct collect_processes processes = {VECTOR_EMPTY};
+	struct collect_processes processes = {.list = VECTOR_EMPTY};
 
 	*ret_path = NULL;
 	TRY(open_session(found->path, &fd));

@@ -98,7 +98,7 @@ static struct error *save(struct collect_run *run)
 
 static struct error *finish(struct collect_run *run)
 {
-	struct collect_processes processes = {VECTOR_EMPTY};
+	struct collect_processes processes = {.list = VECTOR_EMPTY};
 	struct error *error =
 		collect_processes_read(run->session.fd, run->session.path, &processes);
 

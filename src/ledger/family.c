@@ -113,7 +113,8 @@ static bool began_before(uint64_t starttime, const struct ledger_process *from,
 	int64_t session_boot = (int64_t)(session->start_unix_ns - session->start_ns);
 
 	return llabs(boot - session_boot) < 60000000000 &&
-	       clock_began_before(starttime, from->start_ns);
+	       clock_began_before(starttime, from->start_ns) &&
+	       !(session->collector_pid && clock_began_long_before(starttime, session->start_ns));
 }
 
 /* Whether the process is there, and not as a zombie. */

@@ -161,6 +161,7 @@ SCRIPTS = {
     "other-root": "mkdir -p jail && mount --rbind / jail && " + RUN + '"$tool" -q -o "$ledger" '
     '-- chroot jail "$@"',
     "namespaces": RUN + '"$tool" -q -o "$ledger" -- unshare -m -u -i -n "$@"',
+    "pid-namespace": RUN + '"$tool" -q -o "$ledger" -- unshare -f -p --mount-proc "$@"',
     "user-namespace": RUN + '"$tool" -q -o "$ledger" -- unshare -r "$@"',
 }  # fmt: skip
 
