@@ -113,7 +113,8 @@ static struct error *find_candidates(struct collect_retiring *retiring,
 
 	TRY(find_newest(retiring, reader));
 	retiring->places.count = 0;
-	for (size_t i = 0; i < ledger_reader_process_count(reader); i++) {
+	/* The newest first: how a child ended stands in its parent's ledger. */
+	for (size_t i = ledger_reader_process_count(reader); i--;) {
 		const struct ledger_process *process = ledger_reader_process(reader, i);
 
 		if (collect_early_has_retired(retiring->early, process->serial) ||

@@ -39,7 +39,7 @@ struct ledger_naming {
 	uint32_t nowhere;         /* place of its code that is in no module; 0 = none was met */
 	VECTOR(uint32_t) modules; /* by the process's index: place in the whole; 0 = not known */
 	VECTOR(uint32_t *) nodes; /* by ref, in pages: 1 + place of its frame; 0 = not met */
-	uint64_t damage; /* stacks that make no sense */
+	uint64_t damage;          /* stacks that make no sense */
 };
 
 struct error *ledger_stacks_init(struct ledger_stacks *stacks) ERROR_MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
- * brood OUT HOW COUNT SIZE: children that hold memory, which parent and children say.
- *   together  COUNT children, each with SIZE bytes in ten blocks, all at one time and for a
- *             third of a second; so the tree had COUNT × SIZE, and its parent nothing
+ * brood OUT HOW COUNT SIZE [HOLD]: children that hold memory, which parent and children say.
+ *   together  COUNT children, each with SIZE bytes in ten blocks, all at one time and for
+ *             HOLD ms (a third of a second); so the tree had COUNT × SIZE, and its parent nothing
  *   in_turn   one after the other, so the tree never had more than SIZE
  *   waiting   in turn; then the parent allocates SIZE bytes, says `ready`, and waits for its input
  *             to end
@@ -55,7 +55,7 @@ static void hold(size_t size, int ready, int until)
 	_exit(0);
 }
 
-static void together(uint64_t count, size_t size)
+static void together(uint64_t count, size_t size, uint64_t hold_ms)
 {
 	int ready[2], until[2];
 	char byte;
@@ -70,7 +70,7 @@ static void together(uint64_t count, size_t size)
 	for (uint64_t i = 0; i < count; i++)
 		if (read(ready[0], &byte, 1) != 1)
 			_exit(6);
-	usleep(333333);
+	usleep((useconds_t)hold_ms * 1000);
 	close(until[1]);
 	while (wait(NULL) > 0)
 		;
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 
 	say_open(argv[1]);
 	if (strcmp(argv[2], "together") == 0)
-		together(count, size);
+		together(count, size, argc > 5 ? number_of(argv[5]) : 333);
 	for (uint64_t i = 0; strcmp(argv[2], "together") != 0 && i < count; i++)
 		one(size);
 	if (strcmp(argv[2], "waiting") == 0) {
