@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/model_internal.h"
+#include "base/overlap.h"
 
 /* Others are worth telling from this part of the main process's peak on. */
 #define OTHERS_PART 8u
@@ -15,22 +16,6 @@ static uint64_t add_capped(uint64_t a, uint64_t b)
 
 /* --- at most what could live at once -------------------------------------------------- */
 
-struct edge {
-	uint64_t ns;
-	uint64_t bytes;
-	bool begins;
-};
-
-/* One ends before another begins at the same time. */
-static int compare_edges(const void *a, const void *b)
-{
-	const struct edge *x = a, *y = b;
-
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? -1 : 1;
-	return x->begins - y->begins;
-}
-
 static uint64_t end_of(const struct analyze_process *process)
 {
 	return process->duration_ns == ANALYZE_UNKNOWN
@@ -40,29 +25,23 @@ static uint64_t end_of(const struct analyze_process *process)
 
 static struct error *most_at_once(const struct analyze_model *model, uint64_t *ret)
 {
-	size_t count = 2 * model->process_count;
-	CLEANUP_FREE struct edge *edges = calloc(count + 1, sizeof(*edges));
-	unsigned __int128 sum = 0, most = 0;
+	CLEANUP_FREE struct overlap *items = calloc(model->process_count + 1, sizeof(*items));
 
-	if (!edges)
+	if (!items)
 		return error_no_memory();
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct analyze_process *process = &model->processes[i];
-		uint64_t bytes = add_capped(process->counts.peak_bytes, process->peak_error);
 
-		edges[2 * i] = (struct edge){process->start_ns, bytes, true};
-		edges[2 * i + 1] = (struct edge){end_of(process), bytes, false};
+		items[i] = (struct overlap){
+			.start = process->start_ns,
+			.end = end_of(process),
+			.weight = add_capped(process->counts.peak_bytes, process->peak_error),
+		};
 		/* One of no length is there at its time all the same. */
-		if (edges[2 * i + 1].ns == process->start_ns)
-			edges[2 * i + 1].ns++;
+		if (items[i].end == items[i].start)
+			items[i].end++;
 	}
-	qsort(edges, count, sizeof(*edges), compare_edges);
-	for (size_t i = 0; i < count; i++) {
-		sum = edges[i].begins ? sum + edges[i].bytes : sum - edges[i].bytes;
-		most = sum > most ? sum : most;
-	}
-	*ret = most > UINT64_MAX ? UINT64_MAX : (uint64_t)most;
-	return NULL;
+	return overlap_most(items, model->process_count, ret);
 }
 
 /* --- what was seen ---------------------------------------------------------------------- */

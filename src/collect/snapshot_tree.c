@@ -2,45 +2,26 @@
 
 #include <stdlib.h>
 
-/* A process comes or goes. */
-struct event {
-	uint64_t ns;
-	uint64_t bytes;
-	bool ends;
-};
+#include "base/overlap.h"
 
-/* Who ends when another starts may have been there at the same time. */
-static int compare_events(const void *a, const void *b)
-{
-	const struct event *x = a, *y = b;
-
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? -1 : 1;
-	return x->ends - y->ends;
-}
-
-/* Between the looks: the most of those that were there at once. */
+/* Between the looks: the most of those that were there at once. Who ends when another starts
+ * may have been there at the same time. */
 static struct error *sweep(const struct snapshot_tree *tree, uint64_t *ret)
 {
-	size_t count = tree->stays.count, at = 0;
-	CLEANUP_FREE struct event *events = calloc(2 * count + 1, sizeof(*events));
-	uint64_t bytes = 0, most = 0;
+	CLEANUP_FREE struct overlap *items = calloc(tree->stays.count + 1, sizeof(*items));
 
-	if (!events)
+	if (!items)
 		return error_no_memory();
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < tree->stays.count; i++) {
 		const struct tree_stay *stay = &tree->stays.items[i];
 
-		events[at++] = (struct event){stay->start_ns, stay->bound, false};
-		events[at++] = (struct event){stay->end_ns, stay->bound, true};
+		items[i] = (struct overlap){
+			.start = stay->start_ns,
+			.end = stay->end_ns == UINT64_MAX ? UINT64_MAX : stay->end_ns + 1,
+			.weight = stay->bound,
+		};
 	}
-	qsort(events, at, sizeof(*events), compare_events);
-	for (size_t i = 0; i < at; i++) {
-		bytes += events[i].ends ? -events[i].bytes : events[i].bytes;
-		most = bytes > most ? bytes : most;
-	}
-	*ret = most;
-	return NULL;
+	return overlap_most(items, tree->stays.count, ret);
 }
 
 /* While the look before lasted. */
