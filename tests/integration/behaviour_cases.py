@@ -241,7 +241,7 @@ OTHERS = [
     Case("sh-trap", "sh -c 'trap \"echo got\" USR1; kill -USR1 $$; echo end'"),
     Case("sh-ulimit", "sh -c 'ulimit -a; umask; set'", scrub=(rb"PPID=\S*",),
          without={"write": "has the parent's pid"}),
-    Case("bash-pipe", "bash -c 'cat words | sort | head -n 2; echo ${PIPESTATUS[@]}'",
+    Case("bash-pipe", "bash -c 'cat words | sort | tail -n 2; echo ${PIPESTATUS[@]}'",
          without=dict.fromkeys(["read", "lseek", "write"], "how much a pipe has")),
     Case("bash-coproc", "bash -c 'coproc cat; echo x >&${COPROC[1]}; read a <&$COPROC; echo $a'"),
     Case("openssl", "openssl dgst -sha256 words"),

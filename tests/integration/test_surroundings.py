@@ -1,6 +1,7 @@
 """Surroundings nobody chose for mallograph: the program does not notice, and what was recorded
 equals the program's own counts."""
 
+import contextlib
 import os
 import pathlib
 import resource
@@ -107,6 +108,40 @@ def test_a_core_file_is_the_programs_own(record, tmp_path):
         (core,) = place.glob("core*")
         sizes.append(core.stat().st_blocks * 512)
     assert sizes[1] < sizes[0] + (4 << 20)
+
+
+@pytest.fixture
+def small_group():
+    """A cgroup of 48 MiB, where one can be made."""
+    roots = [pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")]
+    names = ["memory.limit_in_bytes", "memory.max"]
+    for root, name in zip(roots, names):
+        place = root / f"mallograph-test-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            place.mkdir()
+            try:
+                (place / name).write_text(str(48 << 20))
+                yield place
+            finally:
+                place.rmdir()
+            return
+    pytest.skip("no cgroup may be made here")
+
+
+@pytest.mark.slow
+def test_killed_for_its_memory(small_group, record):
+    """The program alone is in the group. What it had at its last word is there, and what it did
+    until the kernel killed it."""
+    enter = ["sh", "-c", f'echo $$ > {small_group}/cgroup.procs && exec "$@"', "sh"]
+    steps = (*SOME, "say", "fill:2000:100000")
+    recording = record.run("script", *steps, before=enter, returncode=-signal.SIGKILL)
+    process, said = recording.report.processes[-1], recording.said
+    assert process["end"] == {"kind": "signal", "code": signal.SIGKILL}
+    filled = process["allocations"] - said["allocations"]
+    assert 100 < filled < 520
+    assert process["frees"] == said["frees"]
+    assert process["live_bytes"] - said["live_bytes"] in (filled * 100000, (filled - 1) * 100000)
+    assert {loss["kind"] for loss in process["losses"]} <= {"unfinished_calls"}
 
 
 @pytest.mark.parametrize(
