@@ -137,10 +137,10 @@ size_t collect_processes_live(const struct collect_processes *processes)
 	return live;
 }
 
-bool collect_processes_only(const struct collect_processes *processes, pid_t pid)
+bool collect_processes_alone(const struct collect_processes *processes, pid_t pid)
 {
 	for (size_t i = 0; i < processes->list.count; i++)
-		if (processes->list.items[i].pid != pid)
+		if (processes->list.items[i].pid != pid || processes->list.items[i].waited)
 			return false;
 	return processes->list.count > 0;
 }

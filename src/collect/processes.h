@@ -23,6 +23,7 @@ struct collect_process {
 	pid_t pid;
 	uint64_t starttime;
 	uint64_t start_ns;
+	bool waited; /* for a child, recorded or not */
 	size_t successor; /* place of what an exec made of it, or COLLECT_NO_SUCCESSOR */
 	bool new_pid;     /* it began as a process of its own, not by an exec */
 };
@@ -40,8 +41,8 @@ void collect_processes_free(struct collect_processes *processes);
 
 /* Different processes (an exec does not make one) that are still there. */
 size_t collect_processes_live(const struct collect_processes *processes);
-/* Whether it is one with this pid and all of them have it. */
-bool collect_processes_only(const struct collect_processes *processes, pid_t pid);
+/* Whether it is one with this pid, all of them have it, and none waited for a child. */
+bool collect_processes_alone(const struct collect_processes *processes, pid_t pid);
 
 /* Write what became of each that is gone. root_end NULL = nobody saw the root's end. */
 struct error *collect_processes_end(const struct collect_processes *processes, int fd,

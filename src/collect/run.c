@@ -105,8 +105,9 @@ static struct error *finish(struct collect_run *run)
 	run->left_out = collect_session_left_out(&run->session);
 	run->recorded = processes.list.count + collect_early_retired(run->early);
 	run->running = collect_processes_live(&processes);
-	/* What the kernel counted is the children's too. */
-	if (collect_early_retired(run->early) || !collect_processes_only(&processes, run->pid))
+	/* What the kernel counted is the children's too, recorded or not. */
+	if (run->left_out || collect_early_retired(run->early) ||
+	    !collect_processes_alone(&processes, run->pid))
 		run->end.rss_peak = run->end.rss_seen;
 	if (!error)
 		error = collect_processes_end(&processes, run->session.fd, run->session.path,

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -309,6 +310,28 @@ def test_children_left_running_are_told(run, tmp_path):
         assert "1 process still runs; it is recorded up to now" in result.stderr
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+BIG = "import subprocess,sys; subprocess.run([sys.executable, '-c', 'x = bytes(150 << 20)'])"
+
+
+@pytest.mark.parametrize("options", [["--no-follow"], ["--not", "python*"], []])
+def test_resident_memory_is_not_the_childrens(run, cc, tmp_path, options):
+    """The kernel counts those that were waited for with their parent, recorded or not."""
+    starter = cc("starter", """
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	(void)argc; free(malloc(100)); usleep(100000);
+	pid_t pid = fork();
+	if (pid == 0) execv(argv[1], argv + 1);
+	int status; waitpid(pid, &status, 0); usleep(1200000); return status;
+}
+""")
+    run("-q", "-o", "p.mgp", *options, starter, sys.executable, "-c", BIG)
+    root = json.loads(run("report", "--json", "p.mgp").stdout)["processes"][0]
+    assert root["rss_peak_bytes"] < 20 << 20
 
 
 def test_a_program_with_a_hidden_malloc_is_told(run, cc):
