@@ -196,7 +196,11 @@ static void add_all(const struct analyze_model *model, struct analyze_together *
 
 		analyze_counts_add(&ret->counts, &process->counts);
 		ret->failed += process->failed;
-		ret->is_running |= process->end == ANALYZE_RUNNING;
+		if (process->end == ANALYZE_RUNNING) {
+			ret->running++;
+			ret->running_bytes += process->counts.live_bytes;
+			ret->running_blocks += process->counts.live_blocks;
+		}
 		ret->process_count += process->how != ANALYZE_EXEC ||
 				      analyze_process_find(model, process->parent) >= i;
 		if (end != UINT64_MAX && end > ret->end_ns)

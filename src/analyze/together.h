@@ -22,8 +22,10 @@ struct analyze_together {
 	size_t process_count;             /* as the kernel counts them: exec makes no new one */
 	struct analyze_counts counts;     /* sums; peak_* is 0 */
 	uint64_t failed;
-	uint64_t end_ns;    /* of the last */
-	bool is_running;    /* one of them */
+	uint64_t end_ns;        /* of the last */
+	size_t running;         /* processes */
+	uint64_t running_bytes; /* live in them: upper bounds; the rest is what ended ones left */
+	uint64_t running_blocks;
 	uint64_t peak_low;  /* of the tree */
 	uint64_t peak_high; /* >= peak_low */
 	uint64_t peak_ns;   /* when peak_low was; or ANALYZE_UNKNOWN */

@@ -66,14 +66,18 @@ static void put_peak(struct strbuf *out, const struct analyze_model *model,
 	bool is_bound = strcmp(units_format_size(most, together->peak_high),
 			       units_format_size(number, together->peak_low)) != 0;
 
+	/* A sum over several, or over threads, may have been reached between two looks. */
+	bool is_exact = !together->is_instant && !together->peak_source && leader->peak_error == 0;
+
 	if (!together->is_instant && is_bound)
 		strbuf_append(&text, "at least, ");
 	if (together->peak_ns != ANALYZE_UNKNOWN)
-		strbuf_printf(&text, "at %s ", units_format_duration(number, together->peak_ns));
+		strbuf_printf(&text, is_exact ? "at %s " : "seen at %s ",
+			      units_format_duration(number, together->peak_ns));
 	if (together->is_instant && is_bound)
 		strbuf_printf(&text, "(at most %s) ", most);
 	if (together->is_instant) {
-		strbuf_append(&text, "of all processes together");
+		strbuf_append(&text, "in all processes together");
 	} else {
 		strbuf_append(&text, together->peak_source ? "in those of " : "in ");
 		if (together->peak_source)
@@ -93,15 +97,28 @@ static void put_peak(struct strbuf *out, const struct analyze_model *model,
 	strbuf_append_char(out, '\n');
 }
 
+/* What ended processes left is gone: it lives nowhere, and has a line of its own. */
 static void put_live(struct strbuf *out, const struct analyze_together *together,
 		     const struct report_style *style)
 {
-	report_put_size(out, style, together->is_running ? "LIVE NOW" : "AT END",
-			together->counts.live_bytes);
+	const struct analyze_counts *counts = &together->counts;
+
+	if (together->running) {
+		report_put_size(out, style, "LIVE NOW", together->running_bytes);
+		strbuf_append(out, "in ");
+		report_put_blocks(out, together->running_blocks);
+		strbuf_append(out, " of ");
+		report_put_plural(out, together->running, "process that still runs\n",
+				  "processes that still run\n");
+		if (counts->live_blocks == together->running_blocks)
+			return;
+	}
+	report_put_size(out, style, together->running ? "LEFT" : "AT END",
+			counts->live_bytes - together->running_bytes);
 	strbuf_append(out, "in ");
-	report_put_blocks(out, together->counts.live_blocks);
-	strbuf_append(out, together->is_running ? ", and what ended processes left\n"
-						: ": left by all at their ends, summed\n");
+	report_put_blocks(out, counts->live_blocks - together->running_blocks);
+	strbuf_append(out, together->running ? ": left by the others at their ends, summed\n"
+					     : ": left by all at their ends, summed\n");
 }
 
 /* --- what was not seen ------------------------------------------------------------------ */

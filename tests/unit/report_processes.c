@@ -159,7 +159,8 @@ static void test_the_trees_peak(void **state)
 
 	view_assert_shows(
 		model, VIEW_SUMMARY,
-		"  TREE PEAK   13.0 MiB  at 33 ms (at most 14.0 MiB) of all processes together\n");
+		"  TREE PEAK   13.0 MiB  seen at 33 ms (at most 14.0 MiB) in all processes\n"
+		"                        together\n");
 	view_assert_shows(
 		model, VIEW_SUMMARY,
 		" 12.0 MiB  100.0       2          8  20.0 MiB  worker, largest: pid 1003\n");
@@ -198,6 +199,37 @@ static void test_more_than_was_seen(void **state)
 	view_assert_shows(model, VIEW_SUMMARY,
 			  "  TREE PEAK   12.0 MiB  at least, at 35 ms in worker, pid 1003; at "
 			  "most 15.0 MiB\n");
+	analyze_model_free(model);
+}
+
+/* What an ended process left is in no process, so it is not live. */
+static void test_some_still_run(void **state)
+{
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/usr/bin/make", 10, 100));
+	for (unsigned int i = 0; i < 3; i++) {
+		struct store_process worker =
+			process(&tree, 1, STORE_HOW_SPAWN, "/usr/bin/worker", 4, 2 * MIB);
+
+		worker.live_bytes = 2 * MIB;
+		worker.live_blocks = 1;
+		if (i) {
+			worker.end_kind = STORE_END_RUNNING;
+			worker.end_code = STORE_UNKNOWN;
+		}
+		put(&tree, worker);
+	}
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "  LIVE NOW     4.0 MiB  in 2 blocks of 2 processes that still run\n"
+			  "  LEFT         2.0 MiB  in 1 block: left by the others at their ends, "
+			  "summed\n");
+	view_assert_hides(model, VIEW_SUMMARY, "AT END");
+	assert_narrow(model, VIEW_SUMMARY);
 	analyze_model_free(model);
 }
 
@@ -533,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_false_parents),  cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_by_process),     cmocka_unit_test(test_folded_sites),
 		cmocka_unit_test(test_trees),          cmocka_unit_test(test_a_choice),
+		cmocka_unit_test(test_some_still_run),
 	};
 
 	return cmocka_run_group_tests_name("report-processes", tests, NULL, NULL);
