@@ -11,6 +11,7 @@
 #define RSS_COLUMN         56u
 #define MAPPED_LEAST       (UINT64_C(1) << 20)
 #define OTHER_NAME_COLUMNS 24u
+#define OTHERS_INDENT      (2 + LABEL_WIDTH + 1)
 
 /* A child of fork frees blocks that are its parent's. */
 bool report_has_unknown_frees(const struct analyze_process *process)
@@ -26,18 +27,37 @@ bool report_is_complete(const struct analyze_process *process)
 	return !report_has_unknown_frees(process);
 }
 
-/* Its file's name, by which its module goes, where it was called by another. */
-static void put_other_name(struct strbuf *out, const struct analyze_process *process)
+uint64_t report_left_out(const struct analyze_process *process)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < process->loss_count; i++)
+		if (strcmp(process->losses[i].kind.bytes, "left_out") == 0)
+			count += process->losses[i].count;
+	return count;
+}
+
+void report_put_some(struct strbuf *out, uint64_t count, const char *one, const char *many)
+{
+	if (count == 0)
+		return;
+	strbuf_append(out, ", ");
+	report_put_plural(out, count, one, many);
+}
+
+/* The last one's file's name, by which its module goes, where it was called by another. */
+static void put_other_name(struct strbuf *out, const struct analyze_process *typed,
+			   const struct analyze_process *last)
 {
 	size_t at = 0, length;
-	const char *first = report_next_argument(&process->argv, &at, &length);
-	struct analyze_text name = report_base_name(&process->exe);
+	const char *first = report_next_argument(&typed->argv, &at, &length);
+	struct analyze_text name = report_base_name(&last->exe);
 	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 
-	if (!first || name.length == 0)
+	if (name.length == 0 || (!first && typed == last))
 		return;
-	struct analyze_text called =
-		report_base_name(&(struct analyze_text){.bytes = first, .length = length});
+	struct analyze_text called = report_base_name(
+		first ? &(struct analyze_text){.bytes = first, .length = length} : &typed->exe);
 
 	if (called.length == name.length && memcmp(called.bytes, name.bytes, name.length) == 0)
 		return;
@@ -46,21 +66,44 @@ static void put_other_name(struct strbuf *out, const struct analyze_process *pro
 	strbuf_append(out, ", ");
 }
 
-void report_put_program_line(struct strbuf *out, const struct analyze_process *process,
-			     size_t columns)
+/* From the typed command's start on, whatever it went on as. */
+static uint64_t whole_duration(const struct analyze_process *typed,
+			       const struct analyze_process *last)
 {
+	uint64_t before = last->start_ns > typed->start_ns ? last->start_ns - typed->start_ns : 0;
+
+	if (last->duration_ns == ANALYZE_UNKNOWN)
+		return ANALYZE_UNKNOWN;
+	return last->duration_ns + before;
+}
+
+void report_put_facts(struct strbuf *out, const struct analyze_model *model)
+{
+	const struct analyze_process *typed = &model->processes[0];
+	const struct analyze_process *last = analyze_main_process(model);
+	uint64_t ns = whole_duration(typed, last);
 	char duration[UNITS_BYTES];
 
+	if (last->pid != ANALYZE_UNKNOWN)
+		strbuf_printf(out, "pid %" PRIu64 ", ", last->pid);
+	put_other_name(out, typed, last);
+	report_put_end(out, last);
+	if (ns != ANALYZE_UNKNOWN)
+		strbuf_printf(out, ", %s", units_format_duration(duration, ns));
+}
+
+void report_put_program_lines(struct strbuf *out, const struct analyze_model *model,
+			      const struct strbuf *facts, const struct report_style *style)
+{
 	strbuf_append(out, PREFIX);
-	report_put_command(out, process, columns - strlen(PREFIX));
+	report_put_command(out, &model->processes[0], report_columns(style) - strlen(PREFIX));
 	strbuf_append_char(out, '\n');
-	strbuf_fill(out, ' ', strlen(PREFIX));
-	if (process->pid != ANALYZE_UNKNOWN)
-		strbuf_printf(out, "pid %" PRIu64 ", ", process->pid);
-	put_other_name(out, process);
-	report_put_end(out, process);
-	if (process->duration_ns != ANALYZE_UNKNOWN)
-		strbuf_printf(out, ", %s", units_format_duration(duration, process->duration_ns));
+	strbuf_fill(out, ' ', REPORT_HEAD_INDENT);
+	if (facts->failed)
+		out->failed = true;
+	else
+		report_put_wrapped(out, facts->text, REPORT_HEAD_INDENT, report_columns(style));
+	strbuf_append_char(out, '\n');
 }
 
 static void put_label(struct strbuf *out, const struct report_style *style,
@@ -217,13 +260,20 @@ static void put_losses(struct strbuf *out, const struct analyze_process *process
 	}
 }
 
-void report_put_head(struct strbuf *out, const struct analyze_process *process,
+void report_put_head(struct strbuf *out, const struct analyze_model *model,
 		     const struct report_style *style)
 {
-	report_put_program_line(out, process, report_columns(style));
-	strbuf_append(out, ", ");
-	report_put_plural(out, process->threads, "thread", "threads");
-	strbuf_append(out, report_is_complete(process) ? ", complete\n\n" : ", not complete\n\n");
+	const struct analyze_process *process = analyze_main_process(model);
+	CLEANUP_STRBUF struct strbuf facts = STRBUF_EMPTY;
+
+	report_put_facts(&facts, model);
+	strbuf_append(&facts, ", ");
+	report_put_plural(&facts, process->threads, "thread", "threads");
+	strbuf_append(&facts, report_is_complete(process) ? ", complete" : ", not complete");
+	report_put_some(&facts, report_left_out(process), "process left out as asked",
+			"processes left out as asked");
+	report_put_program_lines(out, model, &facts, style);
+	strbuf_append_char(out, '\n');
 	put_peak(out, process, style);
 	put_live(out, process, style);
 	report_put_allocated(out, &process->counts, process->failed, style);
@@ -231,11 +281,23 @@ void report_put_head(struct strbuf *out, const struct analyze_process *process,
 	put_losses(out, process, style);
 }
 
+/* What follows a label, broken into lines. */
+static void put_value(struct strbuf *out, const struct strbuf *text, size_t indent,
+		      const struct report_style *style)
+{
+	if (text->failed)
+		out->failed = true;
+	else
+		report_put_wrapped(out, text->text, indent, report_columns(style));
+	strbuf_append_char(out, '\n');
+}
+
 void report_put_mapped(struct strbuf *out, const struct analyze_process *process,
 		       const struct analyze_timeline *timeline, bool is_named,
 		       const struct report_style *style)
 {
 	uint64_t most = process->mapped_bytes == ANALYZE_UNKNOWN ? 0 : process->mapped_bytes;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 
 	for (size_t i = 0; i < timeline->count; i++)
 		if (timeline->snaps[i].mapped > most)
@@ -244,21 +306,23 @@ void report_put_mapped(struct strbuf *out, const struct analyze_process *process
 	    process->rss_peak / 2 < process->counts.peak_bytes || most < MAPPED_LEAST)
 		return;
 	report_put_size(out, style, "MAPPED", most);
-	strbuf_append(out, "at most, by ");
+	strbuf_append(&text, "at most, by ");
 	if (is_named) {
-		report_put_program_name(out, process);
-		strbuf_append(out, "'s");
+		report_put_program_name(&text, process);
+		strbuf_append(&text, "'s");
 	} else {
-		strbuf_append(out, "its");
+		strbuf_append(&text, "its");
 	}
-	strbuf_append(out, " own mmap calls: they are no allocations\n");
+	strbuf_append(&text, " own mmap calls: they are no allocations");
+	put_value(out, &text, REPORT_VALUE_INDENT, style);
 }
 
 void report_put_others(struct strbuf *out, const struct analyze_model *model,
 		       const struct analyze_process *process, const struct report_style *style)
 {
 	const struct analyze_process *largest = NULL;
-	size_t others = 0, incomplete = 0;
+	size_t others = 0, incomplete = 0, running = 0, killed = 0;
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
 	char size[UNITS_BYTES];
 
 	for (size_t i = 0; i < model->process_count; i++) {
@@ -268,6 +332,8 @@ void report_put_others(struct strbuf *out, const struct analyze_model *model,
 			continue;
 		others++;
 		incomplete += !report_is_complete(other);
+		running += other->end == ANALYZE_RUNNING;
+		killed += other->end == ANALYZE_SIGNALED;
 		if (!largest || other->counts.peak_bytes > largest->counts.peak_bytes)
 			largest = other;
 	}
@@ -275,16 +341,21 @@ void report_put_others(struct strbuf *out, const struct analyze_model *model,
 		return;
 	put_label(out, style, REPORT_HEADING, "PROCESSES");
 	strbuf_append_char(out, ' ');
-	report_put_plural(out, others, "more was recorded", "more were recorded");
+	report_put_plural(&text, others, "more was recorded", "more were recorded");
 	if (incomplete == others)
-		strbuf_append(out, ", not completely");
+		strbuf_append(&text, ", not completely");
 	else if (incomplete)
-		strbuf_printf(out, ", %zu of them not completely", incomplete);
-	strbuf_append(out, ": mallograph report\n");
+		strbuf_printf(&text, ", %zu of them not completely", incomplete);
+	report_put_some(&text, running, "still runs", "still run");
+	report_put_some(&text, killed, "died of a signal", "died of signals");
+	strbuf_append(&text, ": mallograph report");
+	put_value(out, &text, OTHERS_INDENT, style);
 	if (largest->counts.peak_bytes <= process->counts.peak_bytes)
 		return;
-	strbuf_fill(out, ' ', 2 + LABEL_WIDTH + 1);
-	strbuf_append(out, "the largest: ");
-	report_put_program(out, largest);
-	strbuf_printf(out, ", peak %s\n", units_format_size(size, largest->counts.peak_bytes));
+	strbuf_clear(&text);
+	strbuf_append(&text, "the largest: ");
+	report_put_program(&text, largest);
+	strbuf_printf(&text, ", peak %s", units_format_size(size, largest->counts.peak_bytes));
+	strbuf_fill(out, ' ', OTHERS_INDENT);
+	put_value(out, &text, OTHERS_INDENT, style);
 }

@@ -385,7 +385,7 @@ static struct error *put_parts(const struct summary *summary)
 static struct error *put_head(const struct summary *summary)
 {
 	if (!summary->is_tree) {
-		report_put_head(summary->out, summary->process, summary->style);
+		report_put_head(summary->out, summary->model, summary->style);
 		report_put_mapped(summary->out, summary->process, &summary->timeline, false,
 				  summary->style);
 		report_put_others(summary->out, summary->model, summary->process, summary->style);

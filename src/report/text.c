@@ -283,7 +283,7 @@ static struct error *put_head(struct strbuf *out, struct analyze_model *model,
 		report_put_tree_head(out, model, &together, &options->style);
 		error = report_put_programs(out, model, &together, &options->style);
 	} else {
-		report_put_head(out, analyze_main_process(model), &options->style);
+		report_put_head(out, model, &options->style);
 	}
 	analyze_together_free(&together);
 	return error;

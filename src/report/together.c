@@ -3,35 +3,40 @@
 #include <inttypes.h>
 
 #include "base/units.h"
-#include "base/vector.h"
 #include "report/head.h"
 #include "report/words.h"
 
-#define PROGRAMS     6u
-#define SMALL_PART   20u /* of the largest peak */
-#define NAME_COLUMN  47u
-#define HELPER_NAMES 8u
-#define FEW          10000u /* allocations that cost nobody anything */
 #define LOSS_KINDS   32u
 #define FILE_COLUMNS 24u
 
 /* --- totals ----------------------------------------------------------------------------- */
 
+/* "3 processes of 2 programs, 1 still runs, 1 died of a signal, 2 left out as asked" */
 static void put_processes(struct strbuf *out, const struct analyze_model *model,
 			  const struct analyze_together *together)
 {
-	size_t incomplete = 0;
+	size_t incomplete = 0, killed = 0;
+	uint64_t left_out = 0;
 
-	strbuf_append(out, "; ");
 	report_put_plural(out, together->process_count, "process", "processes");
 	strbuf_append(out, " of ");
 	report_put_plural(out, together->programs.count, "program", "programs");
-	for (size_t i = 0; i < model->process_count; i++)
+	for (size_t i = 0; i < model->process_count; i++) {
 		incomplete += !report_is_complete(&model->processes[i]);
+		killed += model->processes[i].end == ANALYZE_SIGNALED;
+		left_out += report_left_out(&model->processes[i]);
+	}
 	if (incomplete)
-		strbuf_printf(out, ", %zu not complete\n", incomplete);
-	else
-		strbuf_append(out, ", complete\n");
+		strbuf_printf(out, ", %zu not complete", incomplete);
+	else if (together->running == 0)
+		strbuf_append(out, ", complete");
+	report_put_some(out, together->running, "still runs", "still run");
+	report_put_some(out, killed, "died of a signal", "died of signals");
+	report_put_some(out, left_out, "left out as asked", "left out as asked");
+}
+
+static void put_origin(struct strbuf *out, const struct analyze_model *model)
+{
 	if (model->source_count > 1) {
 		strbuf_fill(out, ' ', REPORT_HEAD_INDENT);
 		strbuf_printf(out, "merged from %zu profiles, this the first: report --by rank\n",
@@ -176,216 +181,15 @@ static void put_losses(struct strbuf *out, const struct analyze_model *model,
 void report_put_tree_head(struct strbuf *out, const struct analyze_model *model,
 			  const struct analyze_together *together, const struct report_style *style)
 {
-	report_put_program_line(out, analyze_main_process(model), report_columns(style));
-	put_processes(out, model, together);
+	CLEANUP_STRBUF struct strbuf facts = STRBUF_EMPTY;
+
+	report_put_facts(&facts, model);
+	strbuf_append(&facts, "; ");
+	put_processes(&facts, model, together);
+	report_put_program_lines(out, model, &facts, style);
+	put_origin(out, model);
 	put_peak(out, model, together, style);
 	put_live(out, together, style);
 	report_put_allocated(out, &together->counts, together->failed, style);
 	put_losses(out, model, style);
-}
-
-/* --- programs --------------------------------------------------------------------------- */
-
-struct row {
-	struct analyze_counts counts;
-	uint64_t tree_peak_bytes;
-	size_t processes;
-};
-
-static void put_row(struct strbuf *out, const struct analyze_together *together,
-		    const struct row *row)
-{
-	char peak[UNITS_BYTES], allocations[UNITS_BYTES], bytes[UNITS_BYTES], count[UNITS_BYTES];
-	CLEANUP_STRBUF struct strbuf percent = STRBUF_EMPTY;
-
-	if (row->tree_peak_bytes != ANALYZE_UNKNOWN)
-		report_put_percent(&percent, row->tree_peak_bytes, together->peak_low);
-	else
-		strbuf_append(&percent, "-");
-	if (percent.failed) {
-		out->failed = true;
-		return;
-	}
-	strbuf_printf(out, "%9s ", units_format_size(peak, row->counts.peak_bytes));
-	if (together->is_instant)
-		strbuf_printf(out, "%6s ", percent.text);
-	strbuf_printf(out, "%7s %10s %9s  ", units_format_count(count, row->processes),
-		      units_format_short(allocations, row->counts.allocations),
-		      units_format_size(bytes, row->counts.allocated_bytes));
-}
-
-static void put_program(struct strbuf *out, const struct analyze_model *model,
-			const struct analyze_together *together, uint32_t place, size_t columns)
-{
-	const struct analyze_section *section = &together->programs.items[place];
-	const struct analyze_process *largest = &model->processes[section->largest];
-	CLEANUP_STRBUF struct strbuf name = STRBUF_EMPTY, pid = STRBUF_EMPTY;
-
-	put_row(out, together,
-		&((struct row){section->counts, section->tree_peak_bytes, section->process_count}));
-	report_put_program_name(&name, largest);
-	if (largest->pid != ANALYZE_UNKNOWN)
-		strbuf_printf(&pid,
-			      section->process_count > 1 ? ", largest: pid %" PRIu64
-							 : ", pid %" PRIu64,
-			      largest->pid);
-	report_put_cut(out, &name, columns - pid.length);
-	if (pid.length)
-		strbuf_append(out, pid.text);
-	strbuf_append_char(out, '\n');
-	out->failed |= pid.failed;
-}
-
-static bool is_small(const struct analyze_together *together, const struct analyze_section *section,
-		     uint64_t largest)
-{
-	uint64_t part = section->tree_peak_bytes;
-
-	return section->counts.peak_bytes <= largest / SMALL_PART &&
-	       (section->counts.allocations <= together->counts.allocations / 10 ||
-		section->counts.allocations < FEW) &&
-	       (part == ANALYZE_UNKNOWN || part <= together->peak_low / SMALL_PART);
-}
-
-/* One that was there for the most part of the time is small, and no short helper. */
-static bool is_long(const struct analyze_model *model, const struct analyze_together *together,
-		    uint32_t process)
-{
-	const struct analyze_process *of = &model->processes[process];
-
-	return of->end == ANALYZE_RUNNING ||
-	       (of->duration_ns != ANALYZE_UNKNOWN && of->duration_ns > 1000000000 &&
-		of->duration_ns > together->end_ns / 2);
-}
-
-struct folding {
-	const struct analyze_model *model;
-	const struct analyze_together *together;
-	bool *is_folded; /* by program */
-	struct row row;
-	size_t count;
-	bool is_small; /* all of them */
-	bool has_long;
-};
-
-static void fold(struct folding *folding, uint32_t place, bool small)
-{
-	const struct analyze_section *section = &folding->together->programs.items[place];
-	struct row *row = &folding->row;
-	uint64_t peak = row->counts.peak_bytes;
-
-	folding->is_folded[place] = true;
-	folding->count++;
-	folding->is_small &= small;
-	analyze_counts_add(&row->counts, &section->counts);
-	row->counts.peak_bytes =
-		section->counts.peak_bytes > peak ? section->counts.peak_bytes : peak;
-	row->processes += section->process_count;
-	if (section->tree_peak_bytes == ANALYZE_UNKNOWN)
-		row->tree_peak_bytes = ANALYZE_UNKNOWN;
-	else if (row->tree_peak_bytes != ANALYZE_UNKNOWN)
-		row->tree_peak_bytes += section->tree_peak_bytes;
-}
-
-static int most_processes(const void *a, const void *b, void *context)
-{
-	const struct analyze_section *items = context;
-	const uint32_t *x = a, *y = b;
-
-	if (items[*x].process_count != items[*y].process_count)
-		return items[*x].process_count < items[*y].process_count ? 1 : -1;
-	return (*x > *y) - (*x < *y);
-}
-
-/* "41 short helpers: git, sed, sh" */
-static struct error *put_folded(struct strbuf *out, struct folding *folding, size_t columns)
-{
-	const struct analyze_sections *programs = &folding->together->programs;
-	CLEANUP_FREE uint32_t *places = calloc(folding->count + 1, sizeof(*places));
-	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
-	size_t count = 0;
-
-	if (!places)
-		return error_no_memory();
-	for (uint32_t i = 0; i < programs->count; i++)
-		if (folding->is_folded[i])
-			places[count++] = i;
-	for (uint32_t i = 0; i < folding->model->process_count; i++)
-		folding->has_long |= folding->is_folded[programs->of[i]] &&
-				     is_long(folding->model, folding->together, i);
-	qsort_r(places, count, sizeof(*places), most_processes, programs->items);
-	put_row(out, folding->together, &folding->row);
-	if (!folding->is_small)
-		report_put_plural(&text, folding->row.processes, "other", "others");
-	else if (folding->has_long)
-		report_put_plural(&text, folding->row.processes, "small one", "small ones");
-	else
-		report_put_plural(&text, folding->row.processes, "short helper", "short helpers");
-	for (size_t i = 0; i < count && i < HELPER_NAMES; i++) {
-		strbuf_append(&text, i ? ", " : ": ");
-		report_put_program_name(
-			&text, &folding->model->processes[programs->items[places[i]].largest]);
-	}
-	if (count > HELPER_NAMES)
-		strbuf_append(&text, ", ...");
-	report_put_cut(out, &text, columns);
-	strbuf_append_char(out, '\n');
-	return NULL;
-}
-
-static void choose(struct folding *folding, const uint32_t *order)
-{
-	const struct analyze_sections *programs = &folding->together->programs;
-	uint32_t main =
-		programs->of[analyze_main_process(folding->model) - folding->model->processes];
-	uint64_t largest = programs->items[order[0]].counts.peak_bytes;
-	size_t listed = 0;
-
-	for (size_t i = 0; i < programs->count; i++) {
-		bool small = is_small(folding->together, &programs->items[order[i]], largest);
-
-		if (order[i] == main || order[i] == programs->of[folding->together->leader])
-			continue;
-		if (small || ++listed > PROGRAMS)
-			fold(folding, order[i], small);
-	}
-}
-
-struct error *report_put_programs(struct strbuf *out, const struct analyze_model *model,
-				  const struct analyze_together *together,
-				  const struct report_style *style)
-{
-	const struct analyze_sections *programs = &together->programs;
-	size_t columns =
-		report_columns(style) - (together->is_instant ? NAME_COLUMN : NAME_COLUMN - 7);
-	CLEANUP_FREE bool *is_folded = calloc(programs->count + 1, sizeof(*is_folded));
-	CLEANUP_FREE uint32_t *order = NULL;
-	struct folding folding = {
-		.model = model,
-		.together = together,
-		.is_folded = is_folded,
-		.is_small = true,
-	};
-
-	if (!is_folded)
-		return error_no_memory();
-	TRY(analyze_sections_order(programs, ANALYZE_BY_PEAK, &order));
-	choose(&folding, order);
-	strbuf_append_char(out, '\n');
-	report_put_coloured(out, style, REPORT_HEADING, "PROGRAMS");
-	strbuf_append(out,
-		      together->is_instant
-			      ? " (peak: of the largest process of each; %: of the tree's peak)\n"
-			      : " (peak: of the largest process of each)\n");
-	report_colour_on(out, style, REPORT_DIM);
-	strbuf_printf(out, "%9s ", "peak");
-	if (together->is_instant)
-		strbuf_printf(out, "%6s ", "%");
-	strbuf_printf(out, "%7s %10s %9s  program", "runs", "allocs", "bytes");
-	report_colour_off(out, style);
-	strbuf_append_char(out, '\n');
-	for (size_t i = 0; i < programs->count; i++)
-		if (!is_folded[order[i]] || folding.count == 1)
-			put_program(out, model, together, order[i], columns);
-	return folding.count > 1 ? put_folded(out, &folding, columns) : NULL;
 }

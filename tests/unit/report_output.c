@@ -74,7 +74,7 @@ static const char sample_summary[] =
 	"  NOT SEEN   2 libraries opened with RTLD_DEEPBIND, which call malloc unseen\n"
 	"             (first: /lib/deep.so)\n"
 	"             3 freed blocks whose allocation no hook saw\n"
-	"  PROCESSES  1 more was recorded: mallograph report\n"
+	"  PROCESSES  1 more was recorded, 1 died of a signal: mallograph report\n"
 	"\n"
 	"  All of the peak was allocated by libsample.so.1.\n"
 	"\n"
@@ -213,7 +213,7 @@ static void test_summary_is_of_what_the_root_became(void **state)
 	writer_process(&writer, MGL_HOW_EXEC, 7, 1, "/usr/bin/jq");
 	char *text = print(&writer, SUMMARY, NULL, &summary);
 
-	assert_contains(text, "mallograph: /usr/bin/jq\n");
+	assert_contains(text, "mallograph: /usr/bin/env\n            pid 7, jq, ");
 	assert_contains(text, "PROCESSES  2 more were recorded: mallograph report\n");
 	free(text);
 	writer_end(&writer);

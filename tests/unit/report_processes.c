@@ -229,6 +229,51 @@ static void test_some_still_run(void **state)
 			  "  LEFT         2.0 MiB  in 1 block: left by the others at their ends, "
 			  "summed\n");
 	view_assert_hides(model, VIEW_SUMMARY, "AT END");
+	view_assert_shows(model, VIEW_SUMMARY, "; 4 processes of 2 programs, 2 still run\n");
+	assert_narrow(model, VIEW_SUMMARY);
+	analyze_model_free(model);
+}
+
+/* What was typed is told to its end, whatever it went on as; and how the others came to theirs. */
+static void test_the_head(void **state)
+{
+	static const char typed[] = "env\0LANG=C\0a-long-name-of-a-program";
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	struct store_process root = process(&tree, 0, STORE_HOW_ROOT, "/usr/bin/env", 10, 100);
+
+	root.argv = (struct store_text){typed, sizeof(typed)};
+	root.end_kind = STORE_END_EXEC;
+	put(&tree, root);
+	struct store_process last =
+		process(&tree, 1, STORE_HOW_EXEC, "/usr/bin/a-long-name-of-a-program", 4, 2 * MIB);
+
+	last.pid = root.pid;
+	last.stop = root.start + 3000 * MS;
+	last.end_code = 3;
+	put(&tree, last);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct store_process worker =
+			process(&tree, 2, STORE_HOW_SPAWN, "/usr/bin/worker", 4, 2 * MIB);
+
+		worker.end_kind = STORE_END_SIGNAL;
+		worker.end_code = 11;
+		put(&tree, worker);
+	}
+	assert_null(store_put(
+		tree.view.writer,
+		&((struct store_loss){
+			.process = 2, .kind = {"left_out", 8}, .count = 5, .detail = {"", 0}})));
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_SUMMARY,
+			  "mallograph: env LANG=C a-long-name-of-a-program\n"
+			  "            pid 1001, a-long-name-of-a-program, exit 3, 3.00 s; 3 "
+			  "processes of 3\n"
+			  "            programs, complete, 2 died of signals, 5 left out as "
+			  "asked\n\n");
 	assert_narrow(model, VIEW_SUMMARY);
 	analyze_model_free(model);
 }
@@ -565,7 +610,7 @@ int main(void)
 		cmocka_unit_test(test_false_parents),  cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_by_process),     cmocka_unit_test(test_folded_sites),
 		cmocka_unit_test(test_trees),          cmocka_unit_test(test_a_choice),
-		cmocka_unit_test(test_some_still_run),
+		cmocka_unit_test(test_some_still_run), cmocka_unit_test(test_the_head),
 	};
 
 	return cmocka_run_group_tests_name("report-processes", tests, NULL, NULL);
