@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/alike.h"
 #include "analyze/sections.h"
 #include "base/map.h"
 #include "base/vector.h"
@@ -17,8 +18,9 @@ struct tracing {
 	uint32_t *depths;
 	uint32_t *ordered; /* processes without steps, by depth */
 	size_t ordered_count;
-	uint32_t *programs; /* by process */
-	uint32_t *lines;    /* by process: its line */
+	uint32_t *kinds; /* by process: analyze_alike_make() */
+	bool unfolds;    /* each has a line */
+	uint32_t *lines; /* by process: its line */
 	VECTOR(struct analyze_kin) list;
 };
 
@@ -77,7 +79,7 @@ static uint64_t key_of(const struct tracing *tracing, uint32_t process)
 	uint32_t parent = tracing->parents[process];
 	uint32_t line = parent == ANALYZE_NO_PROCESS ? 0 : tracing->lines[parent] + 1;
 
-	return (uint64_t)line << 32 | tracing->programs[process];
+	return (uint64_t)line << 32 | tracing->kinds[process];
 }
 
 static bool has_failed(const struct analyze_process *process)
@@ -116,7 +118,7 @@ static struct error *place(struct tracing *tracing, uint32_t process, struct map
 {
 	uint64_t key = key_of(tracing, process);
 	const uint64_t *size = map_u64_find(sizes, key);
-	bool is_many = size && *size >= ALIKE_LEAST;
+	bool is_many = size && *size >= ALIKE_LEAST && !tracing->unfolds;
 	const uint64_t *known = is_many ? map_u64_find(together, key) : NULL;
 	uint32_t parent = tracing->parents[process];
 
@@ -280,8 +282,12 @@ static struct error *trace(struct tracing *tracing, size_t limit, struct analyze
 	struct analyze_sections programs;
 
 	TRY(analyze_sections_make(tracing->model, ANALYZE_SPLIT_PROGRAM, &programs));
-	tracing->programs = programs.of;
-	free(programs.items);
+	struct error *error = analyze_alike_make(tracing->model, &programs, &tracing->kinds);
+
+	analyze_sections_free(&programs);
+	if (error)
+		return error;
+	tracing->unfolds = limit == SIZE_MAX;
 	TRY(analyze_steps_make(tracing->model, &tracing->steps));
 	find_parents(tracing);
 	TRY(find_depths(tracing));
@@ -313,7 +319,7 @@ struct error *analyze_lineage_make(const struct analyze_model *model, size_t lim
 	struct error *error = trace(&tracing, limit, ret);
 
 	free(tracing.steps);
-	free(tracing.programs);
+	free(tracing.kinds);
 	vector_free(&tracing.list);
 	if (error)
 		analyze_lineage_free(ret);

@@ -1,8 +1,8 @@
 /*
  * The tree of processes as lines: who came from whom, each once, many alike as one.
  *
- * More than a few processes of one program that came from the same line are a line together,
- * and so are all theirs that came from them. A step (sections.h) is no line. Of the lines those
+ * More than a few processes that are alike (alike.h) and came from the same line are a line
+ * together, and so are all theirs that came from them. A step (sections.h) is no line. Of the lines those
  * with the largest peaks are kept, and where they came from.
  *
  * Owner: the caller, by analyze_lineage_free(). Times in ns since the session began.
@@ -33,7 +33,7 @@ struct analyze_lineage {
 	uint64_t others_peak_bytes;
 };
 
-/* limit: lines at most. */
+/* limit: lines at most; SIZE_MAX = all, and a line for each. */
 struct error *analyze_lineage_make(const struct analyze_model *model, size_t limit,
 				   struct analyze_lineage *ret) ERROR_MUST_CHECK;
 void analyze_lineage_free(struct analyze_lineage *lineage);

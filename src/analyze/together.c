@@ -188,6 +188,16 @@ static struct error *find_peak(struct analyze_model *model, struct analyze_toget
 
 /* --- the whole -------------------------------------------------------------------------- */
 
+size_t analyze_process_count(const struct analyze_model *model)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < model->process_count; i++)
+		count += model->processes[i].how != ANALYZE_EXEC ||
+			 analyze_process_find(model, model->processes[i].parent) >= i;
+	return count;
+}
+
 static void add_all(const struct analyze_model *model, struct analyze_together *ret)
 {
 	for (size_t i = 0; i < model->process_count; i++) {
@@ -206,6 +216,7 @@ static void add_all(const struct analyze_model *model, struct analyze_together *
 		if (end != UINT64_MAX && end > ret->end_ns)
 			ret->end_ns = end;
 	}
+	ret->process_count = analyze_process_count(model);
 	ret->counts.peak_bytes = ret->counts.peak_blocks = 0;
 }
 

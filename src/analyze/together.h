@@ -39,6 +39,9 @@ struct analyze_together {
 	bool matters;
 };
 
+/* As the kernel counts them: exec makes no new one. */
+size_t analyze_process_count(const struct analyze_model *model);
+
 struct error *analyze_together_make(struct analyze_model *model,
 				    struct analyze_together *ret) ERROR_MUST_CHECK;
 void analyze_together_free(struct analyze_together *together);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "analyze/info.h"
+#include "analyze/together.h"
 #include "base/units.h"
 #include "report/lineage.h"
 #include "report/words.h"
@@ -52,10 +53,15 @@ static void put_origin(struct strbuf *out, const struct analyze_model *model,
 static void put_contents(struct strbuf *out, const struct analyze_model *model,
 			 const struct analyze_info *info, const struct report_style *style)
 {
+	size_t processes = analyze_process_count(model);
 	char number[UNITS_BYTES];
 
 	put_label(out, style, "HOLDS");
-	report_put_plural(out, model->process_count, "process", "processes");
+	if (processes != model->process_count) {
+		report_put_plural(out, model->process_count, "program", "programs");
+		strbuf_append(out, " in ");
+	}
+	report_put_plural(out, processes, "process", "processes");
 	strbuf_append(out, ", ");
 	report_put_plural(out, model->site_count, "site", "sites");
 	strbuf_printf(out, " in %s frames,\n%*s",

@@ -10,7 +10,7 @@
 #define DEEPEST        12u /* columns of indentation */
 #define COMMAND_COLUMN 57u
 #define ID_WIDTH       7u
-#define COMMAND_LEAST  16u
+#define COMMAND_LEAST  10u
 
 static void put_end(char *buffer, size_t size, const struct analyze_process *process)
 {
@@ -68,9 +68,11 @@ static void put_line(struct strbuf *out, const struct analyze_model *model,
 	const struct analyze_process *process = &model->processes[line->process];
 	char peak[UNITS_BYTES], end[UNITS_BYTES + 8], start[UNITS_BYTES], lasted[UNITS_BYTES];
 	char how[16];
-	size_t indent = line->depth < DEEPEST ? line->depth : DEEPEST;
-	size_t begin = COMMAND_COLUMN + (options->has_ids ? ID_WIDTH : 0) + indent;
-	size_t columns = report_columns(options->style);
+	size_t columns =
+		report_columns(options->style) - COMMAND_COLUMN - (options->has_ids ? ID_WIDTH : 0);
+	size_t deepest = columns - COMMAND_LEAST < DEEPEST ? columns - COMMAND_LEAST : DEEPEST;
+	size_t indent = line->depth < deepest ? line->depth : deepest;
+	CLEANUP_STRBUF struct strbuf name = STRBUF_EMPTY;
 
 	snprintf(how, sizeof(how), line->step == line->process ? "%s" : "%s+exec",
 		 report_how_word(model->processes[line->step].how));
@@ -82,12 +84,12 @@ static void put_line(struct strbuf *out, const struct analyze_model *model,
 	strbuf_printf(out, "  %-9s %-8s %8s %8s  ", how, end, format_time(start, line->start_ns),
 		      format_time(lasted, line->duration_ns));
 	strbuf_fill(out, ' ', indent);
-	if (line->count > 1)
-		report_put_program_name(out, process);
-	else
-		report_put_command(out, process,
-				   begin + COMMAND_LEAST < columns ? columns - begin
-								   : COMMAND_LEAST);
+	if (line->count > 1) {
+		report_put_program_name(&name, process);
+		report_put_cut(out, &name, columns - indent);
+	} else {
+		report_put_command(out, process, columns - indent);
+	}
 	strbuf_append_char(out, '\n');
 }
 

@@ -41,6 +41,41 @@ static void put_row(struct strbuf *out, const struct analyze_together *together,
 		      units_format_size(bytes, row->counts.allocated_bytes));
 }
 
+static bool has_tail(const struct analyze_text *path, const char *tail, size_t length)
+{
+	return path->length >= length &&
+	       memcmp(path->bytes + path->length - length, tail, length) == 0 &&
+	       (path->length == length || path->bytes[path->length - length - 1] == '/');
+}
+
+/* "git", or with as many directories as tell it from the others: "git-core/git" */
+static void put_name(struct strbuf *out, const struct analyze_model *model,
+		     const struct analyze_sections *programs, uint32_t place)
+{
+	const struct analyze_process *process = &model->processes[programs->items[place].largest];
+	struct analyze_text name = report_base_name(&process->exe);
+	const char *path = process->exe.bytes;
+	bool is_alone = name.length == 0;
+
+	while (!is_alone) {
+		is_alone = true;
+		for (uint32_t i = 0; i < programs->count && is_alone; i++)
+			is_alone = i == place ||
+				   !has_tail(&model->processes[programs->items[i].largest].exe,
+					     name.bytes, name.length);
+		if (is_alone || name.bytes == path)
+			break;
+		do {
+			name.bytes--;
+			name.length++;
+		} while (name.bytes > path && name.bytes[-1] != '/');
+	}
+	if (name.length == 0)
+		report_put_program_name(out, process);
+	else
+		strbuf_printable(out, name.bytes, name.length);
+}
+
 static void put_program(struct strbuf *out, const struct analyze_model *model,
 			const struct analyze_together *together, uint32_t place, size_t columns)
 {
@@ -50,7 +85,7 @@ static void put_program(struct strbuf *out, const struct analyze_model *model,
 
 	put_row(out, together,
 		&((struct row){section->counts, section->tree_peak_bytes, section->process_count}));
-	report_put_program_name(&name, largest);
+	put_name(&name, model, &together->programs, place);
 	if (largest->pid != ANALYZE_UNKNOWN)
 		strbuf_printf(&pid,
 			      section->process_count > 1 ? ", largest: pid %" PRIu64
@@ -150,8 +185,7 @@ static struct error *put_folded(struct strbuf *out, struct folding *folding, siz
 		report_put_plural(&text, folding->row.processes, "short helper", "short helpers");
 	for (size_t i = 0; i < count && i < HELPER_NAMES; i++) {
 		strbuf_append(&text, i ? ", " : ": ");
-		report_put_program_name(
-			&text, &folding->model->processes[programs->items[places[i]].largest]);
+		put_name(&text, folding->model, programs, places[i]);
 	}
 	if (count > HELPER_NAMES)
 		strbuf_append(&text, ", ...");

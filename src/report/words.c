@@ -203,21 +203,40 @@ void report_put_quoted(struct strbuf *out, const char *argument, size_t length)
 	strbuf_append_char(out, '\'');
 }
 
-void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns)
+/* bare: its program without the directory. */
+static void put_arguments(struct strbuf *line, const struct analyze_process *process, bool bare)
 {
-	CLEANUP_STRBUF struct strbuf line = STRBUF_EMPTY;
 	size_t at = 0, length;
 	const char *argument;
 
 	/* Far more than is shown; an argument list can be megabytes. */
-	while (line.length < 4096 &&
+	while (line->length < 4096 &&
 	       (argument = report_next_argument(&process->argv, &at, &length)) != NULL) {
+		struct analyze_text word = {.bytes = argument, .length = length};
+
 		if (argument != process->argv.bytes)
-			strbuf_append_char(&line, ' ');
-		report_put_quoted(&line, argument, length);
+			strbuf_append_char(line, ' ');
+		else
+			word = bare ? report_base_name(&word) : word;
+		report_put_quoted(line, word.bytes, word.length);
 	}
-	if (line.length == 0)
-		report_put_quoted(&line, process->exe.bytes, process->exe.length);
+	if (line->length == 0) {
+		struct analyze_text path = bare ? report_base_name(&process->exe) : process->exe;
+
+		report_put_quoted(line, path.bytes, path.length);
+	}
+}
+
+void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns)
+{
+	CLEANUP_STRBUF struct strbuf line = STRBUF_EMPTY;
+
+	put_arguments(&line, process, false);
+	/* What it is and does says more than where it is. */
+	if (!line.failed && strbuf_columns(line.text, line.length) > columns) {
+		strbuf_clear(&line);
+		put_arguments(&line, process, true);
+	}
 	if (line.failed) {
 		out->failed = true;
 		return;

@@ -52,7 +52,8 @@ void report_put_percent(struct strbuf *out, uint64_t part, uint64_t whole);
 void report_put_small_percent(struct strbuf *out, uint64_t part, uint64_t whole);
 /* One word as a shell takes it, safe for a terminal. */
 void report_put_quoted(struct strbuf *out, const char *argument, size_t length);
-/* As one would type it, quoted where a shell needs it, cut to columns by " ...". */
+/* As one would type it, quoted where a shell needs it; what is wider than columns loses its
+ * program's directory, then its end to " ...". */
 void report_put_command(struct strbuf *out, const struct analyze_process *process, size_t columns);
 /* "cc1plus", cut where it is long */
 void report_put_program_name(struct strbuf *out, const struct analyze_process *process);

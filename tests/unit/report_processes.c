@@ -323,6 +323,7 @@ static void test_the_list(void **state)
 			  "\nPROCESSES\n    id      peak     pid  came      end         start   "
 			  "lasted  command\n     1    1000 B    1001  root ");
 	view_assert_shows(model, VIEW_INFO, "     3   8.0 MiB    1002  fork+exec exit 0 ");
+	view_assert_shows(model, VIEW_INFO, "\nHOLDS      7 programs in 6 processes, ");
 	assert_narrow(model, VIEW_TEXT);
 	analyze_model_free(model);
 }
@@ -382,6 +383,37 @@ static void test_a_limit(void **state)
 	view_assert_hides(model, VIEW_TEXT, "   child12\n");
 	view_assert_shows(model, VIEW_TEXT, "   child13\n");
 	view_assert_shows(model, VIEW_TEXT, "  1.1 KiB at most: 12 others: --processes all\n");
+	analyze_model_free(model);
+}
+
+/* A path is the first that goes; programs of one name are told apart by as much of it as needed. */
+static void test_paths(void **state)
+{
+	static const char pack[] = "/usr/lib/git-core/git\0pack-objects\0--revs";
+	static const char *const others[] = {"/usr/bin/git", "/opt/git-core/git",
+					     "/usr/bin/a-program-of-a-name-that-is-long"};
+	struct tree tree;
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/bin/sh", 10, 100));
+	struct store_process git =
+		process(&tree, 1, STORE_HOW_SPAWN, "/usr/lib/git-core/git", 4, 2 * MIB);
+
+	git.argv = (struct store_text){pack, sizeof(pack)};
+	put(&tree, git);
+	for (unsigned int i = 0; i < 6; i++)
+		put(&tree, process(&tree, 1, STORE_HOW_SPAWN, others[i < 2 ? i : 2], 4, 2 * MIB));
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT, "   git pack-objects - ...\n");
+	view_assert_shows(model, VIEW_INFO, "   git pack-ob ...\n");
+	view_assert_shows(model, VIEW_TEXT, " x 4  spawn     exit 0      50 ms    20 ms   a-pro");
+	view_assert_shows(model, VIEW_SUMMARY, "  lib/git-core/git, pid 1002\n");
+	view_assert_shows(model, VIEW_SUMMARY, "  opt/git-core/git, pid 1004\n");
+	view_assert_shows(model, VIEW_SUMMARY, "  bin/git, pid 1003\n");
+	assert_narrow(model, VIEW_TEXT);
+	assert_narrow(model, VIEW_INFO);
 	analyze_model_free(model);
 }
 
@@ -472,6 +504,42 @@ static void assert_no_part(const char *text, const char *part)
 		return;
 	fputs(text, stderr);
 	fail_msg("shows '%s'", part);
+}
+
+/* A large one is no short helper, and one program can do many things: those stand alone. */
+static void test_what_is_not_alike(void **state)
+{
+	static const char *const words[] = {"\0gc\0a1", "\0gc\0b2", "\0gc\0c", "\0gc\0d", "\0log"};
+	struct report_options options = {.sites = 1, .processes = SIZE_MAX};
+	struct tree tree;
+	char argv[8][16];
+
+	(void)state;
+	begin(&tree);
+	put(&tree, process(&tree, 0, STORE_HOW_ROOT, "/bin/sh", 10, 100));
+	for (unsigned int i = 0; i < 5; i++) {
+		struct store_process git = process(&tree, 1, STORE_HOW_SPAWN, "/bin/git", 1, 99);
+
+		memcpy(argv[i], "git", 3);
+		memcpy(argv[i] + 3, words[i], i < 4 ? 6 : 5);
+		git.argv = (struct store_text){argv[i], i < 4 ? 9 : 8};
+		put(&tree, git);
+	}
+	for (unsigned int i = 0; i < 6; i++)
+		put(&tree, process(&tree, 1, STORE_HOW_SPAWN, "/bin/sed", i ? 1 : 9, 70000));
+	struct analyze_model *model = view_end(&tree.view);
+
+	view_assert_shows(model, VIEW_TEXT,
+			  "     99 B     x 4  spawn     exit 0      20 ms    20 ms   git\n"
+			  "     99 B    1006  spawn     exit 0      60 ms    20 ms   git log\n"
+			  "  615 KiB    1007  spawn     exit 0      70 ms    20 ms   sed\n"
+			  "   68 KiB     x 5  spawn     exit 0      80 ms    20 ms   sed\n");
+	char *text = print_with(model, &options, false);
+
+	assert_part(text, "     99 B    1003  spawn     exit 0      30 ms    20 ms   git gc b2\n");
+	assert_no_part(text, " x ");
+	free(text);
+	analyze_model_free(model);
 }
 
 static void test_merged(void **state)
@@ -611,6 +679,7 @@ int main(void)
 		cmocka_unit_test(test_by_process),     cmocka_unit_test(test_folded_sites),
 		cmocka_unit_test(test_trees),          cmocka_unit_test(test_a_choice),
 		cmocka_unit_test(test_some_still_run), cmocka_unit_test(test_the_head),
+		cmocka_unit_test(test_paths),          cmocka_unit_test(test_what_is_not_alike),
 	};
 
 	return cmocka_run_group_tests_name("report-processes", tests, NULL, NULL);
