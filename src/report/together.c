@@ -122,7 +122,7 @@ static void put_live(struct strbuf *out, const struct analyze_together *together
 			counts->live_bytes - together->running_bytes);
 	strbuf_append(out, "in ");
 	report_put_blocks(out, counts->live_blocks - together->running_blocks);
-	strbuf_append(out, together->running ? ": left by the others at their ends, summed\n"
+	strbuf_append(out, together->running ? " by those that ended, summed\n"
 					     : ": left by all at their ends, summed\n");
 }
 

@@ -1,7 +1,9 @@
 """A tree of processes that really ran: what is told of all, by program, and of some."""
 
 import json
+import os
 import re
+import signal
 
 import pytest
 
@@ -93,3 +95,23 @@ def test_by_process_and_program(run, tree, words, shown, hidden):
 ])
 def test_what_makes_no_sense(run, tree, words):
     assert run("report", *words).returncode == 2
+
+
+def test_the_head_tells_the_whole_run(run, cc, tmp_path):
+    """What was typed until its last exit; who went on, and who died; what lives, and what was left."""
+    worker = cc("stays", WORKER.replace("free(block);", "if (argc > 2) write(1, \"\\n\", 1), pause();"), "-O1")
+    os.mkfifo(tmp_path / "ready")
+    script = (f"{worker} 9000000; {worker} on 20000000 >ready 2>&1 & echo $!; read <ready; "
+              "bash -c 'kill -SEGV $$' >/dev/null 2>&1; exit 5")
+    result = run("-o", "x.mgp", "--", "env", "A=1", "bash", "-c", script, text=True)
+    os.kill(int(result.stdout), signal.SIGKILL)
+    text = result.stderr[result.stderr.index("mallograph: env A=1 bash -c "):]
+    facts = " ".join(text.split("\n\n")[0].split())
+    took = re.search(r" pid \d+, bash, exit 5, ([\d.]+) s; 4 processes of 3 programs, "
+                     r"1 still runs, 1 died of a signal$", facts)
+    assert took and 0.4 <= float(took[1]) < 20
+    live = re.search(r"^  LIVE NOW +([\d.]+) MiB  in \d+ blocks? of 1 process that still runs$", text, re.M)
+    left = re.search(r"^  LEFT +([\d.]+) MiB  in [\d,]+ blocks by those that ended, ", text, re.M)
+    peak = re.search(r"^  TREE PEAK +([\d.]+) MiB ", text, re.M)
+    assert 19.0 <= float(live[1]) <= float(peak[1]) and 8.5 <= float(left[1]) < 12
+    assert [line for line in text.split("SAVED")[0].splitlines() if len(line) > 80] == []

@@ -226,8 +226,7 @@ static void test_some_still_run(void **state)
 
 	view_assert_shows(model, VIEW_SUMMARY,
 			  "  LIVE NOW     4.0 MiB  in 2 blocks of 2 processes that still run\n"
-			  "  LEFT         2.0 MiB  in 1 block: left by the others at their ends, "
-			  "summed\n");
+			  "  LEFT         2.0 MiB  in 1 block by those that ended, summed\n");
 	view_assert_hides(model, VIEW_SUMMARY, "AT END");
 	view_assert_shows(model, VIEW_SUMMARY, "; 4 processes of 2 programs, 2 still run\n");
 	assert_narrow(model, VIEW_SUMMARY);
