@@ -1,6 +1,5 @@
 #include "collect/retire.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -32,13 +31,16 @@ struct collect_retiring {
 	const struct collect_finish_options *options;
 	uint64_t due_ns;
 	bool ended;
-	struct map_u64 over;  /* by serial: when it was seen to be over */
-	struct map_u64 sizes; /* likewise: bytes of its ledger */
-	struct map_u64
-		newest; /* by pid: the last serial that has it, while candidates are sought */
+	struct map_u64 over;            /* by serial: when it was seen to be over */
+	struct map_u64 sizes;           /* likewise: bytes of its ledger */
 	VECTOR(size_t) places;          /* of candidates in the reader */
 	VECTOR(struct remains) remains; /* by time */
 	size_t next;                    /* of those */
+	struct map_u64 parents;         /* by serial: whom it came from */
+	struct map_u64 first_images; /* by serial of what was executed: the first of its process */
+	struct map_u64 execed;       /* serials that went on as others */
+	struct map_u64 waits;        /* by waiter and pid: when it was last waited for */
+	uint64_t anew_ns;            /* when there was last a reader that knows all */
 };
 
 struct error *collect_retiring_create(struct collect_session *session,
@@ -66,7 +68,10 @@ void collect_retiring_free(struct collect_retiring *retiring)
 		return;
 	map_u64_free(&retiring->over);
 	map_u64_free(&retiring->sizes);
-	map_u64_free(&retiring->newest);
+	map_u64_free(&retiring->parents);
+	map_u64_free(&retiring->first_images);
+	map_u64_free(&retiring->execed);
+	map_u64_free(&retiring->waits);
 	vector_free(&retiring->places);
 	vector_free(&retiring->remains);
 	free(retiring);
@@ -74,26 +79,74 @@ void collect_retiring_free(struct collect_retiring *retiring)
 
 /* --- who is over --------------------------------------------------------------------- */
 
-/* An exec, or another process, has its pid; or nobody has. */
-static bool is_over(const struct collect_retiring *retiring, const struct ledger_process *process)
+/* Who an exec made of a process is the same to its parent and its children: the first image. */
+static uint32_t first_image(const struct collect_retiring *retiring, uint32_t serial)
 {
-	const uint64_t *newest = map_u64_find(&retiring->newest, (uint32_t)process->pid);
+	const uint64_t *first = map_u64_find(&retiring->first_images, serial);
 
-	if (process->pid <= 0 || (newest && *newest > process->serial))
-		return true;
-	return kill(process->pid, 0) != 0 && errno == ESRCH;
+	return first ? (uint32_t)*first : serial;
 }
 
-static struct error *find_newest(struct collect_retiring *retiring,
-				 const struct ledger_reader *reader)
+/* In the order of their serials, so that a parent is known before its children. */
+static struct error *learn_origins(struct collect_retiring *retiring,
+				   const struct ledger_reader *reader)
 {
-	map_u64_free(&retiring->newest);
 	for (size_t i = 0; i < ledger_reader_process_count(reader); i++) {
 		const struct ledger_process *process = ledger_reader_process(reader, i);
+		uint32_t parent = process->parent;
 
-		TRY(map_u64_set(&retiring->newest, (uint32_t)process->pid, process->serial));
+		if (parent == 0 || parent >= process->serial ||
+		    map_u64_find(&retiring->parents, process->serial))
+			continue;
+		if (process->how == MGL_HOW_EXEC) {
+			TRY(map_u64_set(&retiring->first_images, process->serial,
+					first_image(retiring, parent)));
+			TRY(map_u64_set(&retiring->execed, parent, 1));
+		}
+		TRY(map_u64_set(&retiring->parents, process->serial, parent));
 	}
 	return NULL;
+}
+
+static uint64_t wait_key(uint32_t waiter, int32_t pid)
+{
+	return (uint64_t)waiter << 32 | (uint32_t)pid;
+}
+
+static struct error *learn_waits(struct collect_retiring *retiring,
+				 const struct ledger_reader *reader)
+{
+	for (size_t i = 0; i < ledger_reader_process_count(reader); i++) {
+		const struct ledger_process *process = ledger_reader_process(reader, i);
+		uint32_t waiter = first_image(retiring, process->serial);
+
+		for (size_t j = 0; j < process->wait_count; j++) {
+			const struct ledger_wait *wait = &process->waits[j];
+			uint64_t key = wait_key(waiter, wait->pid);
+			const uint64_t *last = map_u64_find(&retiring->waits, key);
+
+			if (!last || *last < wait->ns)
+				TRY(map_u64_set(&retiring->waits, key, wait->ns));
+		}
+	}
+	return NULL;
+}
+
+/* It went on as another program, or its parent waited for it. Pids alone tell nothing: those of
+ * another namespace are other processes' here. */
+static bool is_over(const struct collect_retiring *retiring, const struct ledger_process *process)
+{
+	uint32_t self = first_image(retiring, process->serial);
+	const uint64_t *parent = map_u64_find(&retiring->parents, self);
+
+	if (map_u64_find(&retiring->execed, process->serial))
+		return true;
+	if (!parent)
+		return false;
+	const uint64_t *waited = map_u64_find(
+		&retiring->waits, wait_key(first_image(retiring, (uint32_t)*parent), process->pid));
+
+	return waited && *waited > process->start_ns;
 }
 
 /* It is over, so that it stays what it is. */
@@ -105,13 +158,13 @@ static uint64_t size_of(const struct collect_retiring *retiring,
 	return size ? *size : 0;
 }
 
-/* Those that were over the last time, too: by now whoever waited has noted how they ended. */
 static struct error *find_candidates(struct collect_retiring *retiring,
 				     const struct ledger_reader *reader, bool *enough)
 {
 	uint64_t bytes = 0, now = clock_now_ns(), oldest = now;
 
-	TRY(find_newest(retiring, reader));
+	TRY(learn_origins(retiring, reader));
+	TRY(learn_waits(retiring, reader));
 	retiring->places.count = 0;
 	/* The newest first: how a child ended stands in its parent's ledger. */
 	for (size_t i = ledger_reader_process_count(reader); i--;) {
@@ -120,14 +173,13 @@ static struct error *find_candidates(struct collect_retiring *retiring,
 		if (collect_early_has_retired(retiring->early, process->serial) ||
 		    !is_over(retiring, process))
 			continue;
-		const uint64_t *over = map_u64_find(&retiring->over, process->serial);
-
-		if (!over) {
+		if (!map_u64_find(&retiring->over, process->serial)) {
 			TRY(map_u64_set(&retiring->over, process->serial, now));
 			TRY(map_u64_set(&retiring->sizes, process->serial,
 					ledger_reader_bytes(reader, i)));
-			continue;
 		}
+		const uint64_t *over = map_u64_find(&retiring->over, process->serial);
+
 		if (*over < oldest)
 			oldest = *over;
 		bytes += size_of(retiring, process);
@@ -176,9 +228,15 @@ static struct error *retire_some(struct collect_retiring *retiring, bool *ret_mo
 	struct ledger_reader *reader;
 	uint64_t start;
 	size_t done = 0;
-	bool enough;
+	bool enough, anew;
 
+	/* Waits are told by a reader that was opened since. */
+	anew = clock_now_ns() - retiring->anew_ns >= LINGER_NS / 2;
 	TRY(collect_snapshots_reader(retiring->snapshots, false, &reader));
+	if (anew && ledger_reader_process_count(reader) > 1) {
+		TRY(collect_snapshots_reader(retiring->snapshots, true, &reader));
+		retiring->anew_ns = clock_now_ns();
+	}
 	TRY(find_candidates(retiring, reader, &enough));
 	if (!enough)
 		return NULL;

@@ -4,9 +4,11 @@
  * of any number of processes needs room for those that live.
  *
  * Only where there is something to gain: COLLECT_RETIRE_PROCESSES of them, or that many
- * bytes; from then on all of them after two seconds. At most half a processor is spent on it, some milliseconds at a time. A ledger
- * stays for a second after it was put into the profile, for who reads both. A process whose
- * parent has not waited for it is not over: what the parent learns of its end is yet to come.
+ * bytes; from then on all of them after two seconds. At most half a processor is spent on
+ * it, some milliseconds at a time. A ledger stays for a second after it was put into the
+ * profile, for who reads both. A process is over once its parent has waited for it, or it
+ * went on as another program: a pid that nobody has may be one of another namespace. What
+ * nobody that is recorded waits for stays until the end.
  *
  * Owner: the caller, by collect_retiring_free(). Threads: the one that takes snapshots. What
  * fails ends it; what was put into the profile is there.
