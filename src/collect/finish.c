@@ -191,19 +191,35 @@ void collect_finishing_close(struct finishing *finishing)
 	*finishing = (struct finishing){0};
 }
 
+/* Of whom to say what is of all. */
+static uint64_t anybody(const struct finishing *finishing)
+{
+	if (ledger_reader_process_count(finishing->reader))
+		return ledger_reader_process(finishing->reader, 0)->serial;
+	return finishing->retired.count ? finishing->retired.items[0].kin.serial : 1;
+}
+
 /* Processes the session had, and that are nowhere now. */
 static struct error *put_not_kept(struct finishing *finishing)
 {
-	uint64_t retired = ledger_reader_session(finishing->reader)->retired;
-	uint64_t known = finishing->retired.count;
+	const struct ledger_session *session = ledger_reader_session(finishing->reader);
+	uint64_t known = finishing->retired.count, here = known, missing = 0;
 
-	if (retired <= known || ledger_reader_process_count(finishing->reader) == 0)
+	for (size_t i = 0; i < ledger_reader_process_count(finishing->reader); i++)
+		here += !collect_finish_is_retired(
+			finishing, ledger_reader_process(finishing->reader, i)->serial);
+	/* For a while they are both there and here. */
+	if (session->retired > known && session->begun > here)
+		missing = session->begun - here;
+	if (missing > session->retired - known)
+		missing = session->retired - known;
+	if (missing == 0)
 		return NULL;
 	return store_put(finishing->writer,
 			 &((struct store_loss){
-				 .process = ledger_reader_process(finishing->reader, 0)->serial,
+				 .process = anybody(finishing),
 				 .kind = {"missed_process", strlen("missed_process")},
-				 .count = retired - known,
+				 .count = missing,
 				 .detail = {"ended, and not in this file",
 					    strlen("ended, and not in this file")},
 			 }));

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define AGENTS 1024u /* of them in a row are more than a session has */
+
 struct resuming {
 	struct finishing *finishing;
 	struct store_reader *reader;
@@ -51,7 +53,7 @@ static struct error *load_module(struct resuming *resuming, const struct store_m
 	struct store_text text = {"", 0};
 
 	/* The agent's own are left out of a profile. */
-	while (stacks->modules.count < row->id && stacks->modules.count <= MGL_NODE_MODULE_MASK)
+	while (stacks->modules.count < row->id && row->id - stacks->modules.count < AGENTS)
 		TRY(ledger_stacks_add_module(stacks, &agent));
 	if (stacks->modules.count != row->id)
 		return damaged("modules");
@@ -148,6 +150,9 @@ static bool see_process(void *context, void *row)
 	struct resuming *resuming = context;
 	const struct store_process *process = row;
 	const struct ledger_session *session = ledger_reader_session(resuming->finishing->reader);
+
+	if (process->id > UINT32_MAX && !resuming->error)
+		resuming->error = damaged("processes");
 	struct finish_retired retired = {
 		.kin =
 			{
@@ -164,20 +169,27 @@ static bool see_process(void *context, void *row)
 	return true;
 }
 
+/* They are dense, as this program writes them; those to come go on from there. */
+static bool see_id(struct resuming *resuming, uint64_t id, uint64_t *last)
+{
+	if (id != *last + 1 && !resuming->error)
+		resuming->error = damaged("ids");
+	*last = id;
+	return true;
+}
+
 static bool see_thread(void *context, void *row)
 {
 	struct resuming *resuming = context;
 
-	resuming->finishing->threads = ((struct store_thread *)row)->id;
-	return true;
+	return see_id(resuming, ((struct store_thread *)row)->id, &resuming->finishing->threads);
 }
 
 static bool see_snap(void *context, void *row)
 {
 	struct resuming *resuming = context;
 
-	resuming->finishing->snaps = ((struct store_snap *)row)->id;
-	return true;
+	return see_id(resuming, ((struct store_snap *)row)->id, &resuming->finishing->snaps);
 }
 
 static bool see_site(void *context, void *row)
@@ -188,8 +200,7 @@ static bool see_site(void *context, void *row)
 	/* Places are numbered as they were, but what is known of them comes later. */
 	site->title = 0;
 	site->title_depth = STORE_UNKNOWN;
-	resuming->finishing->sites_put = site->id;
-	return true;
+	return see_id(resuming, site->id, &resuming->finishing->sites_put);
 }
 
 static bool see_series(void *context, void *row)

@@ -71,6 +71,7 @@ uint64_t collect_process_starttime(pid_t pid)
 	char path[32], stat[1024];
 	uint64_t starttime = 0;
 	char state = 'Z';
+	long threads = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -82,13 +83,13 @@ uint64_t collect_process_starttime(pid_t pid)
 	/* The name may hold anything, parentheses too: go by the last one. */
 	const char *rest = strrchr(stat, ')');
 
-	if (!rest ||
-	    sscanf(rest,
-		   ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		   "%*s %" SCNu64,
-		   &state, &starttime) != 2)
+	if (!rest || sscanf(rest,
+			    ") %c %*s %*s %*s %*s %*s %*s %*s %*s "
+			    "%*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %" SCNu64,
+			    &state, &threads, &starttime) != 3)
 		return 0;
-	return state == 'Z' || state == 'X' ? 0 : starttime;
+	/* One that only its first thread left goes on. */
+	return (state == 'Z' && threads <= 1) || state == 'X' ? 0 : starttime;
 }
 
 static struct error *make_file(const char *directory, char **ret)

@@ -23,7 +23,7 @@ struct collect_process {
 	pid_t pid;
 	uint64_t starttime;
 	uint64_t start_ns;
-	bool waited; /* for a child, recorded or not */
+	bool waited;      /* for a child, recorded or not */
 	size_t successor; /* place of what an exec made of it, or COLLECT_NO_SUCCESSOR */
 	bool new_pid;     /* it began as a process of its own, not by an exec */
 };

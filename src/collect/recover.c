@@ -9,9 +9,13 @@
 #include "collect/place.h"
 #include "collect/processes.h"
 #include "collect/keep.h"
+#include "collect/mapped.h"
 #include "collect/session.h"
 #include "ledger/reader.h"
 #include "store/store.h"
+
+#define LOG_DOMAIN "collect"
+#include "base/log.h"
 
 static struct error *open_session(const char *path, int *ret)
 {
@@ -52,8 +56,10 @@ static struct error *read_first(struct store_reader *profile, struct root *root)
 		if (process.pid != STORE_UNKNOWN)
 			root->pid = (pid_t)process.pid;
 	}
-	if (text.bytes)
+	if (text.bytes) {
+		free(root->program);
 		root->program = strdup(text.bytes);
+	}
 	if (error)
 		return error_free(store_cursor_close(cursor)), error;
 	return store_cursor_close(cursor);
@@ -89,17 +95,17 @@ static struct error *read_root(int fd, const char *path, struct root *root)
 		collect_session_kept(ledger_reader_session(reader), path, &root->kept);
 
 	ledger_reader_close(reader);
-	if (!error && root->kept && !is_here) {
-		free(STEAL(root->program));
-		error = read_kept(root);
-	}
+	/* Damaged as it may be, what the first was called is not worth more than that. */
+	if (!error && root->kept && !is_here)
+		error_free(read_kept(root));
 	if (!error && !root->program)
 		root->program = strdup("unknown");
 	return error || root->program ? error : error_no_memory();
 }
 
 static struct error *save(int fd, const struct collect_found *found, const char *pattern,
-			  const struct collect_finish_options *options, char **ret_path)
+			  const struct collect_finish_options *options, char **ret_path,
+			  bool *keep_profile)
 {
 	struct collect_output output = COLLECT_OUTPUT_CLOSED;
 	CLEANUP(root_free) struct root root = {.pid = found->pid};
@@ -111,6 +117,14 @@ static struct error *save(int fd, const struct collect_found *found, const char 
 
 	if (!error && !output.discard)
 		error = collect_keep(fd, found->path, &with, &output);
+	/* What is kept may be damaged: the rest is worth having, and says what it lacks. */
+	if (error && root.kept && (error->code == ERROR_DAMAGED || error->code == ERROR_FORMAT)) {
+		log_warn("%s is left where it is: %s", root.kept, error->message);
+		error_free(error);
+		with.retired = NULL;
+		*keep_profile = true;
+		error = collect_keep(fd, found->path, &with, &output);
+	}
 	if (!error)
 		*ret_path = STEAL(output.path);
 	collect_output_close(&output);
@@ -134,8 +148,9 @@ static struct error *recover(int fd, const struct collect_found *found, const ch
 {
 	bool starting = found->pid && found->starttime &&
 			collect_process_starttime(found->pid) == found->starttime;
+	bool keep_profile = false;
 
-	if (starting || collect_processes_live(processes) > 0) {
+	if (starting || collect_processes_live(processes) > 0 || collect_is_mapped(fd)) {
 		*ret = COLLECT_RECOVERY_RECORDING;
 		return NULL;
 	}
@@ -144,9 +159,9 @@ static struct error *recover(int fd, const struct collect_found *found, const ch
 	} else {
 		*ret = COLLECT_RECOVERY_SAVED;
 		TRY(collect_processes_end(processes, fd, found->path, 0, NULL));
-		TRY(save(fd, found, pattern, options, ret_path));
+		TRY(save(fd, found, pattern, options, ret_path, &keep_profile));
 	}
-	return collect_session_remove(found->path);
+	return collect_session_remove(found->path, !keep_profile);
 }
 
 struct error *collect_recover(const struct collect_found *found, const char *output,

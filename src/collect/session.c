@@ -306,8 +306,12 @@ char *collect_session_profile(const char *path)
 	return asprintf(&profile, "%.*s.mgp", (int)stem, path) < 0 ? NULL : profile;
 }
 
+static const char *const profile_endings[] = {"", "-wal", "-shm", "-journal"};
+
+#define ENDINGS (sizeof(profile_endings) / sizeof(*profile_endings))
+
 /* Whether nobody else could have put a file there. */
-static bool is_ours_alone(const char *path)
+static bool is_in_place_of_ours(const char *path)
 {
 	char directory[PATH_MAX];
 	const char *slash = strrchr(path, '/');
@@ -316,8 +320,26 @@ static bool is_ours_alone(const char *path)
 	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) : 1,
 		 slash ? path : ".");
 	return lstat(directory, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-	       !(st.st_mode & 077) && lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-	       st.st_uid == geteuid();
+	       !(st.st_mode & 077);
+}
+
+/* And that it, and what SQLite has beside it, are files: another kind may never be through. */
+static bool is_ours_alone(const char *profile)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (!is_in_place_of_ours(profile))
+		return false;
+	for (size_t i = 0; i < ENDINGS; i++) {
+		if (snprintf(path, sizeof(path), "%s%s", profile, profile_endings[i]) >=
+		    (int)sizeof(path))
+			return false;
+		if (lstat(path, &st) != 0 ? i == 0 || errno != ENOENT
+					  : !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+			return false;
+	}
+	return true;
 }
 
 struct error *collect_session_kept(const struct ledger_session *session, const char *path,
@@ -341,21 +363,21 @@ struct error *collect_session_kept(const struct ledger_session *session, const c
 /* With what SQLite may have left beside it. */
 static void unlink_profile(const char *profile)
 {
-	static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
-		if (snprintf(path, sizeof(path), "%s%s", profile, endings[i]) < (int)sizeof(path))
+	for (size_t i = 0; i < ENDINGS; i++)
+		if (snprintf(path, sizeof(path), "%s%s", profile, profile_endings[i]) <
+		    (int)sizeof(path))
 			unlink(path);
 }
 
-struct error *collect_session_remove(const char *path)
+struct error *collect_session_remove(const char *path, bool with_profile)
 {
 	CLEANUP_FREE char *profile = collect_session_profile(path);
 
 	if (unlink(path) != 0)
 		return error_create_system(errno, path, "cannot remove the session file");
-	if (profile && is_ours_alone(profile))
+	if (with_profile && profile && is_in_place_of_ours(profile))
 		unlink_profile(profile);
 	return NULL;
 }

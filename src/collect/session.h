@@ -63,7 +63,7 @@ void collect_session_stop(struct collect_session *session);
 /* With what is kept beside it. */
 struct error *collect_session_unlink(struct collect_session *session) ERROR_MUST_CHECK;
 /* The same of one that nobody watches, by its path. */
-struct error *collect_session_remove(const char *path) ERROR_MUST_CHECK;
+struct error *collect_session_remove(const char *path, bool with_profile) ERROR_MUST_CHECK;
 void collect_session_close(struct collect_session *session);
 
 /* The name of what is kept beside a session file; malloc'd, NULL = no memory. */

@@ -80,6 +80,7 @@ static struct error *add_losses(struct ledger_member *member, const struct ledge
 static bool stat_read(int32_t pid, char *state, uint64_t *starttime)
 {
 	char path[32], text[1024];
+	long threads = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 
@@ -96,11 +97,15 @@ static bool stat_read(int32_t pid, char *state, uint64_t *starttime)
 	/* The name may hold anything; the fields begin after its last parenthesis. */
 	const char *fields = strrchr(text, ')');
 
-	return fields &&
-	       sscanf(fields,
-		      ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		      "%*s %" SCNu64,
-		      state, starttime) == 2;
+	if (!fields || sscanf(fields,
+			      ") %c %*s %*s %*s %*s %*s %*s %*s %*s "
+			      "%*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %" SCNu64,
+			      state, &threads, starttime) != 3)
+		return false;
+	/* One that only its first thread left goes on. */
+	if (*state == 'Z' && threads > 1)
+		*state = 'S';
+	return true;
 }
 
 /* Only the first program of a session knows its starttime. The pid is still its own if whoever has it

@@ -75,6 +75,7 @@ static struct error *load_session(struct ledger_reader *reader, uint64_t *ret_un
 	session->left_out = header.left_out;
 	copy_name(session->missed_first, header.missed_first, sizeof(header.missed_first));
 	session->file_bytes = header.file_bytes;
+	session->begun = header.next_process ? header.next_process - 1 : 0;
 	session->retired = load_retired(file);
 
 	/* Takers of units that were not there left next_unit past the file's end. */

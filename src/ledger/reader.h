@@ -41,7 +41,8 @@ struct ledger_session {
 	uint32_t left_out; /* that were not to be recorded */
 	char missed_first[sizeof(((struct mgl_session *)0)->missed_first) + 1];
 	uint64_t file_bytes;
-	uint32_t retired; /* processes that are kept beside the file and not in it */
+	uint32_t begun;   /* serials that were given out, from 1 on */
+	uint32_t retired; /* processes that are kept beside the file; most are in it no more */
 };
 
 struct ledger_slot {

@@ -117,3 +117,128 @@ def test_ten_thousand_processes(record, tmp_path):
     assert len(everybody) == 10001
     assert_exact(report(record.tool, profile, sites=0), everybody)
     assert profile.stat().st_size < 100 << 20
+
+
+# --- who is over, and what lies beside a session ----------------------------------------
+
+SPACES = """
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void make(int n, int us)
+{
+	for (int i = 0; i < n; i++) { void *volatile p = malloc(24); free(p); usleep(us); }
+	_exit(0);
+}
+int main(void)
+{
+	for (int s = 0; s < 2; s++)
+		if (fork() == 0) {
+			if (unshare(CLONE_NEWPID)) _exit(77);
+			if (fork() == 0) { if (fork() == 0) make(150, 10000); make(150, 10000); }
+			int status; wait(&status); _exit(0);
+		}
+	for (int i = 0; i < 200; i++) {
+		if (fork() == 0) make(1, 0);
+		int status; waitpid(-1, &status, 0);
+	}
+	int status, worst = 0;
+	while (wait(&status) > 0) worst |= status;
+	return worst != 0;
+}
+"""
+
+
+def test_pids_of_other_namespaces_are_others(record, cc, tmp_path):
+    """Those that run there have the pids of those that are over elsewhere."""
+    if subprocess.run(["unshare", "-p", "true"], capture_output=True).returncode:
+        pytest.skip("no pid namespaces")
+    program = cc("spaces", SPACES)
+    profile = tmp_path / "spaces.mgp"
+    answer = subprocess.run([record.tool, "-q", "-o", profile, program], timeout=120, check=False)
+    assert answer.returncode == 0
+    found = [process["allocations"] for process in report(record.tool, profile, sites=0).processes]
+    assert sorted(found)[-4:] == [150] * 4
+    assert found.count(1) == 200
+
+
+def recovered(record, session, path):
+    answer = subprocess.run([record.tool, "recover", "-o", path, session], text=True,
+                            capture_output=True, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return report(record.tool, path, sites=0)
+
+
+def test_what_is_kept_is_damaged(record, waiting, tmp_path):
+    """The rest is saved and says what it lacks; what cannot be read is left."""
+    tool, session, _, said = waiting(130)
+    wait_for(lambda: blocks_of(session) < 1 << 20)
+    tool.send_signal(signal.SIGKILL)
+    tool.wait()
+    tool.stdin.close()
+    wait_for(lambda: "parent" in said.read_text())
+    kept = session.with_suffix(".mgp")
+    kept.with_suffix(".mgp-wal").unlink(missing_ok=True)
+    kept.write_bytes(kept.read_bytes()[:9000])
+    rest = recovered(record, session, tmp_path / "rest.mgp")
+    missed = [loss for process in rest.processes for loss in process["losses"]]
+    assert [loss["kind"] for loss in missed] == ["missed_process"]
+    assert missed[0]["count"] >= 60
+    assert len(rest.processes) + missed[0]["count"] == 131
+    assert kept.exists() and not session.exists()
+    kept.unlink()
+
+
+def test_a_pipe_beside_a_session_is_not_waited_for(record, waiting, tmp_path):
+    tool, session, _, said = waiting(130)
+    wait_for(lambda: blocks_of(session) < 1 << 20)
+    tool.send_signal(signal.SIGKILL)
+    tool.wait()
+    tool.stdin.close()
+    wait_for(lambda: "parent" in said.read_text())
+    os.mkfifo(session.with_suffix(".mgp-journal"))
+    rest = recovered(record, session, tmp_path / "rest.mgp")
+    assert [loss["kind"] for process in rest.processes for loss in process["losses"]] == ["missed_process"]
+
+
+LEADERLESS = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *work(void *nothing)
+{
+	char byte;
+	for (int i = 0; i < 100; i++) { void *volatile p = malloc(24); free(p); }
+	if (read(0, &byte, 1) < 0) _exit(1);
+	for (int i = 0; i < 100; i++) { void *volatile p = malloc(24); free(p); }
+	_exit(0);
+	return nothing;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, work, NULL);
+	write(1, "r", 1);
+	pthread_exit(NULL);
+}
+"""
+
+
+def test_a_process_goes_on_without_its_first_thread(record, cc, tmp_path):
+    """It is told as running, and recovered when it is over."""
+    program = cc("leaderless", LEADERLESS, "-pthread", "-w")
+    tool = subprocess.Popen([record.tool, "-q", "-o", tmp_path / "x.mgp", program],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert tool.stdout.read(1) == b"r"
+    session = session_of(tool.pid)
+    pid = int(session.name.partition("-")[0])
+    wait_for(lambda: report(record.tool, session, sites=0).root["allocations"] >= 100)
+    tool.send_signal(signal.SIGKILL)
+    tool.wait()
+    answer = subprocess.run([record.tool, "recover", session], text=True, capture_output=True,
+                            cwd=tmp_path, check=False)
+    assert session.exists() and "still run" in " ".join(answer.stderr.split())
+    tool.stdin.close()
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}/task") or not os.listdir(f"/proc/{pid}/task"))
+    assert recovered(record, session, tmp_path / "y.mgp").root["allocations"] >= 200

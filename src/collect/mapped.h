@@ -1,0 +1,13 @@
+/*
+ * Who maps a file: what a process records into it has mapped for as long as it lives, whatever
+ * its pid is called here. Of processes whose mappings this user may see.
+ */
+#ifndef MALLOGRAPH_COLLECT_MAPPED_H
+#define MALLOGRAPH_COLLECT_MAPPED_H
+
+#include <stdbool.h>
+
+/* fd: the file. Where /proc cannot be listed nobody does. This process does not count. */
+bool collect_is_mapped(int fd);
+
+#endif
