@@ -1,4 +1,5 @@
-/* Trees of processes: what the summary and the reports tell of all of them together. */
+/* Trees of processes: what the summary and the reports tell of all of them together.
+ * Long because each test makes the small tree it is about, a line a process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

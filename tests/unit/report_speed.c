@@ -38,7 +38,7 @@ static long peak_rss_mib(void)
 
 /* --- each view, from the file on ------------------------------------------------------ */
 
-#define TRIES 5
+#define TRIES 12
 
 struct timing {
 	const char *name;
