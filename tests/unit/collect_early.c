@@ -87,6 +87,14 @@ static void tick_until(struct run *run, size_t frames)
 	assert_true(collect_early_frames(run->early) >= frames);
 }
 
+/* A node may have come twice: the last frame has its name before the last of those is done. */
+static void tick_until_idle(struct run *run)
+{
+	for (unsigned int i = 0; i < 2000 && collect_early_count(run->early); i++)
+		tick(run, 10);
+	assert_int_equal(collect_early_count(run->early), 0);
+}
+
 static char *text_of(struct store_reader *profile, const char *sql)
 {
 	struct store_query *query;
@@ -152,7 +160,7 @@ static void test_grows(void **state)
 		tick(&run, 15);
 	}
 	tick_until(&run, SITES);
-	assert_int_equal(collect_early_count(run.early), 0);
+	tick_until_idle(&run);
 	assert_same_either_way(&run);
 	end(&run);
 }
