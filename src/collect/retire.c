@@ -253,7 +253,9 @@ static struct error *retire_some(struct collect_retiring *retiring, bool *ret_mo
 
 		/* Small ones together, for the sake of who commits them. */
 		for (; batch < BATCH && done + batch < count && bytes < MGL_UNIT_BYTES; batch++)
-			bytes += ledger_reader_bytes(reader, retiring->places.items[done + batch]);
+			bytes += size_of(retiring,
+					 ledger_reader_process(
+						 reader, retiring->places.items[done + batch]));
 		TRY(retire(retiring, reader, &retiring->places.items[done], batch));
 		done += batch;
 	}

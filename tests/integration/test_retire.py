@@ -163,6 +163,14 @@ def test_pids_of_other_namespaces_are_others(record, cc, tmp_path):
     assert found.count(1) == 200
 
 
+def abandon(tool, said):
+    """The tool is killed, and the tree comes to its end."""
+    tool.send_signal(signal.SIGKILL)
+    tool.wait()
+    tool.stdin.close()
+    wait_for(lambda: "parent" in said.read_text())
+
+
 def recovered(record, session, path):
     answer = subprocess.run([record.tool, "recover", "-o", path, session], text=True,
                             capture_output=True, timeout=60, check=False)
@@ -174,10 +182,7 @@ def test_what_is_kept_is_damaged(record, waiting, tmp_path):
     """The rest is saved and says what it lacks; what cannot be read is left."""
     tool, session, _, said = waiting(130)
     wait_for(lambda: blocks_of(session) < 1 << 20)
-    tool.send_signal(signal.SIGKILL)
-    tool.wait()
-    tool.stdin.close()
-    wait_for(lambda: "parent" in said.read_text())
+    abandon(tool, said)
     kept = session.with_suffix(".mgp")
     kept.with_suffix(".mgp-wal").unlink(missing_ok=True)
     kept.write_bytes(kept.read_bytes()[:9000])
@@ -193,10 +198,7 @@ def test_what_is_kept_is_damaged(record, waiting, tmp_path):
 def test_a_pipe_beside_a_session_is_not_waited_for(record, waiting, tmp_path):
     tool, session, _, said = waiting(130)
     wait_for(lambda: blocks_of(session) < 1 << 20)
-    tool.send_signal(signal.SIGKILL)
-    tool.wait()
-    tool.stdin.close()
-    wait_for(lambda: "parent" in said.read_text())
+    abandon(tool, said)
     os.mkfifo(session.with_suffix(".mgp-journal"))
     rest = recovered(record, session, tmp_path / "rest.mgp")
     assert [loss["kind"] for process in rest.processes for loss in process["losses"]] == ["missed_process"]
