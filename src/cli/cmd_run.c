@@ -352,19 +352,19 @@ int cli_run(char **argv)
 	bool is_run = strcmp(argv[0], "run") == 0;
 	struct request request = {0};
 	struct error *error = parse(argv, is_run, &request);
+	int exit_code;
 
-	if (error)
-		return cli_usage_error("", error);
-	if (request.help) {
+	if (error) {
+		exit_code = cli_usage_error("", error);
+	} else if (request.help) {
 		cli_help_print(stdout);
-		return cli_finish(0);
-	}
-	if (request.version) {
+		exit_code = cli_finish(0);
+	} else if (request.version) {
 		printf("mallograph %s\n", MALLOGRAPH_VERSION);
-		return cli_finish(0);
+		exit_code = cli_finish(0);
+	} else {
+		exit_code = record(&request);
 	}
-	int exit_code = record(&request);
-
 	vector_free(&request.alloc_fns);
 	cli_symbols_free(&request.symbols);
 	cli_choice_free(&request.choice);
