@@ -13,6 +13,9 @@ static const char *const names[ENVIRON_COUNT] = {
 	[ENVIRON_PRELOAD] = "LD_PRELOAD=",
 };
 
+/* With it the loader tells what it would load, as ldd has it do, and runs nothing. */
+#define LISTS_ONLY "LD_TRACE_LOADED_OBJECTS="
+
 #define FROM_BYTES 32u /* MALLOGRAPH_FROM=v4294967295 */
 
 static char kept[(ENVIRON_COUNT + 1) * PATH_MAX]; /* of the values, in the order they came */
@@ -213,7 +216,8 @@ bool environ_differs(char *const envp[])
 	if (!following || !values[ENVIRON_PRELOAD])
 		return false;
 	for (size_t i = 0; envp && envp[i]; i++) {
-		if (value_of(envp[i], ENVIRON_SESSION) || value_of(envp[i], ENVIRON_OUT))
+		if (value_of(envp[i], ENVIRON_SESSION) || value_of(envp[i], ENVIRON_OUT) ||
+		    strncmp(envp[i], LISTS_ONLY, sizeof(LISTS_ONLY) - 1) == 0)
 			return false;
 	}
 	return true;

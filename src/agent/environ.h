@@ -42,7 +42,7 @@ void environ_follow(void);
 void environ_unfollow(void);
 
 /* Whether an environment with ours in it differs: not while nothing is followed, nor
- * where the program itself names a session. */
+ * where the program itself names a session, or has the loader list libraries and run nothing. */
 bool environ_differs(char *const envp[]);
 /* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
  * which it does not come first. */

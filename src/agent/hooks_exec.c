@@ -31,6 +31,8 @@ struct target {
 
 /* One call under way. */
 struct following {
+	const struct target *target;
+	char *const *own; /* the environment that was asked for */
 	char *const *envp;
 	struct scratch scratch;
 	bool execing;
@@ -84,7 +86,8 @@ static void begin(struct following *f, const struct target *target, char *const 
 {
 	int saved = errno;
 
-	*f = (struct following){.envp = envp, .scratch = SCRATCH_NONE};
+	*f = (struct following){
+		.target = target, .own = envp, .envp = envp, .scratch = SCRATCH_NONE};
 	if (!real.execve)
 		real_resolve();
 	choose_environment(f, target, envp);
@@ -93,6 +96,17 @@ static void begin(struct following *f, const struct target *target, char *const 
 		LEDGER_SET(agent_process->state, MGL_STATE_EXECING);
 	}
 	errno = saved;
+}
+
+/* Whether it is to be tried again: what the kernel found too much may be little enough without
+ * our variables. */
+static bool again(struct following *f, int error)
+{
+	if (error != E2BIG || f->envp == f->own)
+		return false;
+	f->envp = f->own;
+	count_missed(f, f->target);
+	return true;
 }
 
 /* ret is the real function's; an exec that returns has failed. */
@@ -113,7 +127,9 @@ static int run_execve(const char *path, char *const argv[], char *const envp[])
 	int ret;
 
 	begin(&f, &(struct target){AT_FDCWD, path, 0, false, true}, envp);
-	ret = real.execve(path, argv, f.envp);
+	do
+		ret = real.execve(path, argv, f.envp);
+	while (ret == -1 && again(&f, errno));
 	end(&f, ret);
 	return ret;
 }
@@ -124,7 +140,9 @@ static int run_execvpe(const char *file, char *const argv[], char *const envp[])
 	int ret;
 
 	begin(&f, &(struct target){AT_FDCWD, file, 0, true, true}, envp);
-	ret = real.execvpe(file, argv, f.envp);
+	do
+		ret = real.execvpe(file, argv, f.envp);
+	while (ret == -1 && again(&f, errno));
 	end(&f, ret);
 	return ret;
 }
@@ -167,7 +185,9 @@ AGENT_EXPORT int execveat(int dir, const char *path, char *const argv[], char *c
 	int ret;
 
 	begin(&f, &(struct target){dir, path, flags, false, true}, envp);
-	ret = real.execveat(dir, path, argv, f.envp, flags);
+	do
+		ret = real.execveat(dir, path, argv, f.envp, flags);
+	while (ret == -1 && again(&f, errno));
 	end(&f, ret);
 	return ret;
 }
@@ -178,7 +198,9 @@ AGENT_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 	int ret;
 
 	begin(&f, &(struct target){fd, "", AT_EMPTY_PATH, false, true}, envp);
-	ret = real.fexecve(fd, argv, f.envp);
+	do
+		ret = real.fexecve(fd, argv, f.envp);
+	while (ret == -1 && again(&f, errno));
 	end(&f, ret);
 	return ret;
 }
@@ -247,7 +269,9 @@ AGENT_EXPORT int posix_spawn(pid_t *pid, const char *path,
 	int ret;
 
 	begin(&f, &(struct target){AT_FDCWD, path, 0, false, false}, envp);
-	ret = real.posix_spawn(pid, path, actions, attributes, argv, f.envp);
+	do
+		ret = real.posix_spawn(pid, path, actions, attributes, argv, f.envp);
+	while (again(&f, ret));
 	end(&f, ret);
 	return ret;
 }
@@ -261,7 +285,9 @@ AGENT_EXPORT int posix_spawnp(pid_t *pid, const char *file,
 	int ret;
 
 	begin(&f, &(struct target){AT_FDCWD, file, 0, true, false}, envp);
-	ret = real.posix_spawnp(pid, file, actions, attributes, argv, f.envp);
+	do
+		ret = real.posix_spawnp(pid, file, actions, attributes, argv, f.envp);
+	while (again(&f, ret));
 	end(&f, ret);
 	return ret;
 }

@@ -28,7 +28,8 @@
 #include "agent/syscall.h"
 #include "agent/target.h"
 
-#define LOOKS 8
+#define LOOKS       8
+#define SHELL_BYTES 64u /* of "/bin/sh", "sh", "-c" and pointers */
 
 /* An array that is lent, or was and may serve again. */
 struct loan {
@@ -172,7 +173,8 @@ static struct loan *loan_take(char **own, uint32_t generation)
 	return l;
 }
 
-static bool may_lend(char **own)
+/* For a command of so many bytes. */
+static bool may_lend(char **own, size_t bytes)
 {
 	if (!environ_differs(own))
 		return false;
@@ -180,13 +182,14 @@ static bool may_lend(char **own)
 		choice_left_out(1);
 		return false;
 	}
-	if (target_reaches(environ_value(ENVIRON_PRELOAD)))
+	if (target_reaches(environ_value(ENVIRON_PRELOAD)) &&
+	    target_takes(own, bytes + SHELL_BYTES))
 		return true;
 	agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
 	return false;
 }
 
-static void lend(void)
+static void lend(size_t bytes)
 {
 	uint32_t generation = (uint32_t)(atomic_fetch_add(&state, 1) >> 32);
 	struct loan *made = NULL;
@@ -203,7 +206,7 @@ static void lend(void)
 			atomic_store(&made->idle, true);
 			made = NULL;
 		}
-		if (!made && (!may_lend(own) || !(made = loan_take(own, generation))))
+		if (!made && (!may_lend(own, bytes) || !(made = loan_take(own, generation))))
 			return;
 		if (environ_swap(now, made->injected))
 			return;
@@ -300,15 +303,16 @@ static void take_back(void)
 AGENT_EXPORT int system(const char *command)
 {
 	uint64_t since = command ? agent_now() : 0;
+	size_t bytes = command ? strlen(command) : 0;
 	int ret;
 
 	if (!real.system)
 		real_resolve();
-	lend();
+	lend(bytes);
 	ret = real.system(command);
 	take_back();
 	if (ret != -1 && command)
-		hooks_wait_note(CFA, -mgl_command_hash(command, strlen(command)), ret, since);
+		hooks_wait_note(CFA, -mgl_command_hash(command, bytes), ret, since);
 	return ret;
 }
 
@@ -318,7 +322,7 @@ AGENT_EXPORT FILE *popen(const char *command, const char *type)
 
 	if (!real.popen)
 		real_resolve();
-	lend();
+	lend(command ? strlen(command) : 0);
 	ret = real.popen(command, type);
 	take_back();
 	return ret;

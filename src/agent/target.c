@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,11 @@
 #define MAX_SEGMENTS  512u
 #define MAX_SCRIPTS   4 /* an interpreter may be a script: the kernel's own limit */
 #define DEFAULT_PATHS "/bin:/usr/bin"
+
+/* execve(2), "Limits on size of arguments and environment". */
+#define ARGUMENTS_LEAST ((size_t)128 << 10)
+#define ARGUMENTS_MOST  ((size_t)6 << 20)
+#define ARGUMENT_MOST   ((size_t)128 << 10) /* bytes of one */
 
 enum kind { KIND_LOADS, KIND_REFUSES, KIND_SCRIPT };
 
@@ -241,6 +247,27 @@ bool target_reaches(const char *file)
 {
 	/* access(2) judges without the capabilities that an exec takes away. */
 	return !may_look() || sys_call3(SYS_access, (long)file, R_OK, 0) == 0;
+}
+
+bool target_takes(char *const envp[], size_t arguments)
+{
+	size_t bytes = arguments + environ_bytes(envp), limit = ARGUMENTS_LEAST;
+	size_t ours = strlen(environ_value(ENVIRON_PRELOAD)) + 2;
+	struct rlimit stack = {0, 0};
+
+	for (size_t i = 0; envp && envp[i]; i++) {
+		size_t n = strlen(envp[i]);
+
+		bytes += n + 1;
+		if (strncmp(envp[i], "LD_PRELOAD=", 11) == 0 && n + ours > ARGUMENT_MOST)
+			return false;
+	}
+	if (bytes <= limit)
+		return true;
+	if (!may_look() || sys_getrlimit(RLIMIT_STACK, &stack) != 0)
+		return false;
+	limit = stack.rlim_cur / 4;
+	return bytes <= (limit < ARGUMENTS_MOST ? limit : ARGUMENTS_MOST);
 }
 
 bool target_loads_agent(int dir, const char *path, int flags, bool search, void *memory)

@@ -22,6 +22,10 @@
 /* Whether a new program could open the file: not after a chroot, or with fewer rights. */
 bool target_reaches(const char *file);
 
+/* Whether the kernel takes envp with our variables in it, beside arguments of so many bytes,
+ * pointers included. Where envp differs with ours (environ.h). */
+bool target_takes(char *const envp[], size_t arguments);
+
 /* room: TARGET_ROOM bytes. dir, path and flags as for execveat. search: path, where it
  * has no slash, is looked for in PATH. */
 bool target_loads_agent(int dir, const char *path, int flags, bool search, void *room);

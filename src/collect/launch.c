@@ -222,5 +222,11 @@ struct error *collect_launch_start(struct collect_launch *launch, const char *se
 	if (told < (ssize_t)sizeof(errnum))
 		return error_create(ERROR_SYSTEM, "cannot tell whether the program was started");
 	*exit_code = errnum == ENOENT ? COLLECT_EXIT_NOT_FOUND : COLLECT_EXIT_NOT_EXECUTABLE;
-	return error_create_system(errnum, path, "cannot be executed");
+	struct error *error = error_create_system(errnum, path, "cannot be executed");
+
+	return errnum == E2BIG
+		       ? error_remedy(error, "Recording takes some 200 bytes of the environment, "
+					     "in LD_PRELOAD most of them; ulimit -s raises "
+					     "the limit of all arguments and variables.")
+		       : error;
 }

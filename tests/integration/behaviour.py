@@ -41,6 +41,10 @@ OWN_CALLS = {
     "prctl": r"PR_GET_(NAME|SECCOMP)\b",
     "sigaltstack": r"NULL,",
     "clock_gettime": r"CLOCK_MONOTONIC,",
+    # Whether a large environment leaves room for ours.
+    "getrlimit": r"RLIMIT_STACK,",
+    # Whether there is one thread, when a shell is started.
+    "stat": r"\"/proc/self/task\",",
     # The session file and the program's at the start; that of one about to be executed.
     "open": r"\".*O_CLOEXEC",
     "openat2": r".*\".*O_RDONLY.*O_CLOEXEC",

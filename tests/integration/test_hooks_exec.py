@@ -284,3 +284,102 @@ def test_what_a_ledger_at_its_limit_does_not_have_is_named(run, cc, mallograph, 
     (process,) = oracle.report(mallograph, tmp_path / "limit.mgl").processes
     assert {"kind": "missed_process", "count": 1,
             "detail": "at_its_limit (limit for the ledger)"} in process["losses"]
+
+
+BRIM = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *argv[] = {"sh", "-c", ":", NULL};
+static char *filled[300];
+static const char *how;
+#define IS(name) (strcmp(how, name) == 0)
+static void fill(size_t bytes)
+{
+	size_t n = 0;
+	for (; bytes > 0; n++) {
+		size_t part = bytes < 1000 ? bytes : 1000;
+		filled[n] = memset(calloc(1, part + 8), 'x', part + 6);
+		memcpy(filled[n], "V000=", 5);
+		filled[n][1] = '0' + n / 100, filled[n][2] = '0' + n / 10 % 10;
+		filled[n][3] = '0' + n % 10;
+		bytes -= part;
+	}
+	filled[n] = NULL;
+	environ = filled;
+}
+static int spawned(void)
+{
+	pid_t pid;
+	int status = 1, error = IS("posix_spawn")
+			? posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ)
+			: posix_spawnp(&pid, "/bin/sh", NULL, NULL, argv, environ);
+	if (!error)
+		waitpid(pid, &status, 0);
+	return error ? error == E2BIG ? 0 : -1 : status == 0;
+}
+static int takes(size_t bytes)
+{
+	pid_t pid;
+	int status;
+	fill(bytes);
+	if (IS("system"))
+		return system(":") == 0;
+	if (IS("popen")) {
+		FILE *f = popen(":", "r");
+		return f && pclose(f) == 0;
+	}
+	if (how[0] == 'p')
+		return spawned();
+	if ((pid = IS("vfork") ? vfork() : fork()) == 0) {
+		if (IS("execve") || IS("vfork"))
+			execve("/bin/sh", argv, environ);
+		else if (IS("execv"))
+			execv("/bin/sh", argv);
+		else if (IS("execvpe"))
+			execvpe("sh", argv, environ);
+		else if (IS("execlp"))
+			execlp("sh", "sh", "-c", ":", (char *)NULL);
+		else if (IS("fexecve"))
+			fexecve(open("/bin/sh", O_RDONLY | O_CLOEXEC), argv, environ);
+		else if (IS("execveat"))
+			execveat(AT_FDCWD, "/bin/sh", argv, environ, 0);
+		else
+			syscall(SYS_execve, "/bin/sh", argv, environ);
+		_exit(errno == E2BIG ? 9 : 8);
+	}
+	waitpid(pid, &status, 0);
+	return status == 0 ? 1 : status == 9 << 8 ? 0 : -1;
+}
+int main(int argc, char **words)
+{
+	size_t low = 0, high = 250000;
+	setrlimit(RLIMIT_STACK, &(struct rlimit){800 << 10, 800 << 10});
+	for (how = words[1]; high - low > 1;) {
+		size_t middle = (low + high) / 2;
+		int is = takes(middle);
+		if (is < 0)
+			return 3;
+		*(is ? &low : &high) = middle;
+	}
+	printf("%zu\n", low);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("how", "execve execv execvpe execlp fexecve execveat vfork posix_spawn "
+                                "posix_spawnp system popen syscall".split())
+def test_the_kernels_limit_is_where_it_was(compare, cc, how):
+    """An environment that is full without our variables goes without them, and is counted."""
+    report = compare(cc("brim", BRIM), how, env=os.environ)
+    missed = sum(oracle.Report.losses(p).get("missed_process", 0) for p in report.processes)
+    assert 1 <= missed < 20
+    assert len(report.processes) > 3

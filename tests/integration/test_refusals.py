@@ -275,3 +275,4 @@ def test_the_environment_that_does_not_fit(run):
                  text=True)
     assert result.returncode == 126
     assert "Argument list too long" in result.stderr
+    assert "LD_PRELOAD" in result.stderr and "ulimit -s" in result.stderr

@@ -212,6 +212,16 @@ static void test_a_session_the_program_names_is_left_alone(void **state)
 	assert_true(environ_differs((char *const *)LIST("MALLOGRAPH_LOG=x")));
 }
 
+static void test_what_the_loader_only_lists_is_not_followed(void **state)
+{
+	(void)state;
+	set_environment(LIST("LD_PRELOAD=" AGENT, "MALLOGRAPH_SESSION=/s"));
+	environ_scrub(AGENT);
+	assert_false(environ_differs((char *const *)LIST("A=b", "LD_TRACE_LOADED_OBJECTS=1")));
+	assert_false(environ_differs((char *const *)LIST("LD_TRACE_LOADED_OBJECTS=")));
+	assert_true(environ_differs((char *const *)LIST("LD_TRACE_LOADED_OBJECT=1")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_inject_takes_no_environment_for_an_empty_one),
 		cmocka_unit_test(test_where_a_program_came_from_may_be_nonsense),
 		cmocka_unit_test(test_a_session_the_program_names_is_left_alone),
+		cmocka_unit_test(test_what_the_loader_only_lists_is_not_followed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

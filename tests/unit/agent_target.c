@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "agent/environ.h"
 #include "agent/scratch.h"
 #include "agent/target.h"
 
@@ -175,6 +177,36 @@ static void test_damaged_files_end_the_inspection(void **state)
 	assert_true(small_loads(&whole));
 }
 
+#define LIST(...) ((char *const[]){__VA_ARGS__, NULL})
+
+/* As execve(2) has it: pointers and strings are a quarter of the stack, and one is 128 KiB. */
+static void test_what_fits_beside_ours(void **state)
+{
+	static char big[130000], other[130000], preload[(128 << 10) - 5];
+	struct rlimit before;
+
+	(void)state;
+	assert_true(environ_set(ENVIRON_PRELOAD, "/agent.so"));
+	assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_STACK, &(struct rlimit){100000, before.rlim_max}), 0);
+	memset(big, 'x', sizeof(big) - 1);
+	memset(other, 'y', sizeof(other) - 1);
+	memcpy(big, "BIG=", 4);
+	assert_true(target_takes(NULL, 100));
+	assert_true(target_takes(LIST(big), 100));
+	assert_false(target_takes(LIST(big), 2000));
+	assert_false(target_takes(LIST(big, other), 100));
+	assert_int_equal(setrlimit(RLIMIT_STACK, &(struct rlimit){1100000, before.rlim_max}), 0);
+	assert_true(target_takes(LIST(big, other), 100));
+	assert_false(target_takes(LIST(big, other), 20000));
+	memset(preload, ':', sizeof(preload) - 1);
+	memcpy(preload, "LD_PRELOAD=", 11);
+	assert_false(target_takes(LIST(preload), 100));
+	preload[sizeof(preload) - 20] = 0;
+	assert_true(target_takes(LIST(preload), 100));
+	assert_int_equal(setrlimit(RLIMIT_STACK, &before), 0);
+}
+
 static void test_scratch_is_given_once_and_comes_again(void **state)
 {
 	struct scratch a = scratch_take(100), b = scratch_take(100000), c;
@@ -201,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_program_is_left_to_exec),
 		cmocka_unit_test(test_others_do_not),
 		cmocka_unit_test(test_damaged_files_end_the_inspection),
+		cmocka_unit_test(test_what_fits_beside_ours),
 		cmocka_unit_test(test_scratch_is_given_once_and_comes_again),
 	};
 
