@@ -152,7 +152,10 @@ struct error *symbols_jit_name(struct symbols_jit *jit, uint64_t start, uint64_t
 			TRY(symbols_jit_keep(jit, name + parts.file, parts.file_bytes,
 					     &found.file));
 		}
-		jit->named += !pc->function && found.function;
+		/* Of two functions at one address in turn the later one may have no name. */
+		jit->named -= pc->function != 0;
+		jit->named += found.function != 0;
+		jit->lined -= pc->is_lined;
 		found.pc = pc->pc;
 		*pc = found;
 	}

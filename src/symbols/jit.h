@@ -14,6 +14,7 @@
 #ifndef MALLOGRAPH_SYMBOLS_JIT_H
 #define MALLOGRAPH_SYMBOLS_JIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,13 +33,14 @@ struct symbols_jit_pc {
 	size_t file;     /* likewise */
 	uint32_t line;   /* 0 = not known */
 	uint32_t column; /* likewise */
+	bool is_lined;   /* the line is that of the call, not where the function begins */
 };
 
 struct symbols_jit {
 	VECTOR(struct symbols_jit_pc) pcs; /* ascending once a file is read */
 	struct strbuf names;               /* each ended by a NUL */
 	size_t named;                      /* of pcs */
-	size_t lined;                      /* whose lines are those of calls */
+	size_t lined;                      /* likewise */
 	uint64_t work;                     /* steps taken: false files make many */
 };
 

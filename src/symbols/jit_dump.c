@@ -98,7 +98,7 @@ static bool is_name(const char *name, size_t length)
  * that of the entry before. */
 static struct error *take_debug_info(struct dump *dump, uint64_t start, uint64_t size)
 {
-	const char *at = dump->lines.text, *end = at + dump->lines.length;
+	const char *at = dump->lines.text, *end = at ? at + dump->lines.length : NULL;
 	const char *file = NULL;
 	size_t kept = 0;
 
@@ -132,7 +132,8 @@ static struct error *take_debug_info(struct dump *dump, uint64_t start, uint64_t
 				break;
 			if (!kept)
 				TRY(symbols_jit_keep(dump->jit, file, strlen(file), &kept));
-			dump->jit->lined += pc->line == 0;
+			dump->jit->lined += !pc->is_lined;
+			pc->is_lined = true;
 			pc->file = kept;
 			pc->line = line;
 			pc->column = 0;
