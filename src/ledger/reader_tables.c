@@ -197,10 +197,15 @@ struct error *ledger_times_load(struct ledger_reader *reader, struct reader_proc
 	if (!times)
 		return error_no_memory();
 	process->info.times = times;
-	/* A writer that died in the middle leaves it odd: then the sorted part serves. */
-	for (unsigned int i = 0; i < 100; i++)
-		if (copy_times(reader, process, times, &process->info.time_count))
+	/* A writer that died in the middle leaves it odd for good: then the sorted part serves. */
+	for (uint32_t i = 0, before = 0; i < 100; i++) {
+		uint32_t sequence = READ_ATOMIC(process->header->time_seq);
+
+		if (copy_times(reader, process, times, &process->info.time_count) ||
+		    ((sequence & 1) && sequence == before))
 			break;
+		before = sequence;
+	}
 	return NULL;
 }
 
