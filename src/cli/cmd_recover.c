@@ -128,18 +128,22 @@ int cli_recover(char **argv)
 	struct recovery how = {0};
 	int exit_code;
 
-	while ((option = cli_options_next(&options))) {
-		if (option->letter == 'h') {
-			print_help();
-			return cli_finish(0);
-		}
-		options.error = take_option(option, options.value, &how);
-		if (options.error)
-			break;
+	bool help = false;
+
+	while (!help && !options.error && (option = cli_options_next(&options))) {
+		help = option->letter == 'h';
+		if (!help)
+			options.error = take_option(option, options.value, &how);
 	}
 	how.finish.symbols = cli_symbols_options(&how.symbols);
-	exit_code = options.error ? cli_usage_error("recover", options.error)
-				  : recover(argv + options.at, &how);
+	if (help) {
+		print_help();
+		exit_code = cli_finish(0);
+	} else if (options.error) {
+		exit_code = cli_usage_error("recover", options.error);
+	} else {
+		exit_code = recover(argv + options.at, &how);
+	}
 	cli_symbols_free(&how.symbols);
 	return exit_code;
 }
