@@ -25,6 +25,7 @@ help:
 	@echo '                          a part of it'
 	@echo 'make xcheck               every stack of many programs against libunwind (minutes)'
 	@echo 'make fuzz                 hostile ledgers for the reader, for SECONDS=60'
+	@echo 'make fuzz-all             everything that reads what is hostile, RUNS=10000000 in sum'
 	@echo 'make install              PREFIX=/usr/local DESTDIR='
 	@echo 'make clean                remove every build directory'
 
@@ -92,6 +93,10 @@ fuzz:
 	@tools/setup fuzz
 	@tools/fuzz $(or $(TARGET),ledger_reader) $(or $(SECONDS),60)
 
+fuzz-all:
+	@tools/setup fuzz
+	@tools/fuzz --all $(or $(RUNS),10000000)
+
 install:
 	@tools/setup build
 	@BUILD=$(BUILD) tools/install '$(PREFIX)' '$(DESTDIR)'
@@ -99,4 +104,4 @@ install:
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz
 
-.PHONY: all run tests check check-full check-fresh soak lint asan tsan bench xcheck fuzz install clean help
+.PHONY: all run tests check check-full check-fresh soak lint asan tsan bench xcheck fuzz fuzz-all install clean help

@@ -28,6 +28,9 @@ const struct cli_command *cli_command_find(const char *name);
 const char *cli_command_meant(const char *word);
 void cli_help_print(FILE *out);
 
+/* The whole tool, from the words it is called with (argv[0] among them) to its exit code. */
+int cli_main(char **argv);
+
 int cli_run(char **argv);
 int cli_report(char **argv);
 int cli_blocks(char **argv);

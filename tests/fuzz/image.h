@@ -14,6 +14,8 @@
 
 /* A memfd of it, the caller's to close. Aborts where the machine refuses one. */
 int image_make(const uint8_t *data, size_t size);
+/* Where the last of what it says ends: all after it is zeros. */
+size_t image_end(const uint8_t *data, size_t size);
 /* The same into an empty file. */
 void image_fill(int fd, const uint8_t *data, size_t size);
 

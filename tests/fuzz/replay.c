@@ -6,12 +6,15 @@
  *	pages 512
  *	0 4d474c4544475231 01000000
  *
- * where a line is an offset in hexadecimal and bytes to stand there.
+ * where a line is an offset in hexadecimal and bytes to stand there. Of a target that takes
+ * text the first line is "words", and each line is one that ends with a NUL, or "lines", and
+ * each ends as here, but with no newline after a last \ . \xHH is a byte, \\ is \ .
  *
- *	replay FILE…             run each
- *	replay --write DIR FILE… write each as a fuzzer's input
- *	replay --encode LEDGER   print a ledger as a corpus file
- *	replay --decode INPUT    print a fuzzer's input as a corpus file
+ *	replay FILE…               run each
+ *	replay --write DIR FILE…   write each as a fuzzer's input
+ *	replay --encode LEDGER     print a ledger as a corpus file
+ *	replay --decode INPUT      print a fuzzer's input as a corpus file
+ *	replay --decode=words INPUT, --decode=lines INPUT
  */
 #include <ctype.h>
 #include <errno.h>
@@ -71,8 +74,29 @@ static void parse_patch(struct input *input, const char *path, const char *line)
 	memcpy(input->bytes + count_at, &count, sizeof(count));
 }
 
+/* A line of text without its escapes; what it ends with follows, unless it ends with \. */
+static void parse_text(struct input *input, const char *path, const char *line, char end)
+{
+	for (; *line && *line != '\n'; line++) {
+		int byte = *line;
+
+		if (line[0] == '\\' && line[1] == '\n')
+			return;
+		if (line[0] == '\\' && line[1] == 'x') {
+			byte = hex_digit(path, line[2]) << 4;
+			byte |= hex_digit(path, line[3]);
+			line += 3;
+		} else if (line[0] == '\\') {
+			byte = *++line;
+		}
+		put(input, path, (uint64_t)byte, 1);
+	}
+	put(input, path, (uint64_t)end, 1);
+}
+
 static void parse(struct input *input, const char *path)
 {
+	enum { NOTHING, PAGES, WORDS, LINES } form = NOTHING;
 	FILE *file = fopen(path, "r");
 	char *line = NULL;
 	size_t room = 0;
@@ -81,15 +105,20 @@ static void parse(struct input *input, const char *path)
 		die(path, strerror(errno));
 	input->size = 0;
 	while (getline(&line, &room, file) >= 0) {
-		if (line[0] == '#' || line[0] == '\n')
+		if (form == WORDS || form == LINES)
+			parse_text(input, path, line, form == WORDS ? '\0' : '\n');
+		else if (line[0] == '#' || line[0] == '\n')
 			continue;
-		if (input->size == 0) {
-			if (strncmp(line, "pages ", 6) != 0)
-				die(path, "does not begin with pages");
-			put(input, path, strtoull(line + 6, NULL, 10), 4);
-			continue;
-		}
-		parse_patch(input, path, line);
+		else if (form == PAGES)
+			parse_patch(input, path, line);
+		else if (strcmp(line, "words\n") == 0)
+			form = WORDS;
+		else if (strcmp(line, "lines\n") == 0)
+			form = LINES;
+		else if (strncmp(line, "pages ", 6) != 0)
+			die(path, "does not begin with pages, words or lines");
+		else
+			form = PAGES, put(input, path, strtoull(line + 6, NULL, 10), 4);
 	}
 	free(line);
 	fclose(file);
@@ -126,25 +155,58 @@ static int encode(const char *path)
 	return 0;
 }
 
-static int decode(const char *path)
+static void print_text(const struct input *input, uint8_t end)
+{
+	size_t line = 0;
+
+	for (size_t i = 0; i < input->size; i++) {
+		uint8_t byte = input->bytes[i];
+
+		if (byte == end)
+			putchar('\n');
+		else if (byte == '\\')
+			printf("\\\\");
+		else if (byte < ' ' || byte > '~')
+			printf("\\x%02x", byte);
+		else
+			putchar(byte);
+		line = byte == end ? 0 : line + 1;
+	}
+	if (line)
+		puts("\\");
+}
+
+static void print_patches(const struct input *input)
+{
+	uint32_t word = 0;
+	uint16_t count;
+
+	memcpy(&word, input->bytes, sizeof(word));
+	printf("pages %" PRIu32 "\n", word % (IMAGE_PAGES + 1));
+	for (size_t at = 4; at + 6 <= input->size; at += 6 + count) {
+		memcpy(&word, input->bytes + at, sizeof(word));
+		memcpy(&count, input->bytes + at + 4, sizeof(count));
+		if (count > input->size - at - 6)
+			count = (uint16_t)(input->size - at - 6);
+		print_patch(word, input->bytes + at + 6, count);
+	}
+}
+
+/* form: what follows --decode. */
+static int decode(const char *form, const char *path)
 {
 	static struct input input;
 	FILE *file = fopen(path, "r");
-	uint32_t word = 0;
-	uint16_t count;
 
 	if (!file)
 		die(path, strerror(errno));
 	input.size = fread(input.bytes, 1, sizeof(input.bytes), file);
 	fclose(file);
-	memcpy(&word, input.bytes, sizeof(word));
-	printf("pages %" PRIu32 "\n", word % (IMAGE_PAGES + 1));
-	for (size_t at = 4; at + 6 <= input.size; at += 6 + count) {
-		memcpy(&word, input.bytes + at, sizeof(word));
-		memcpy(&count, input.bytes + at + 4, sizeof(count));
-		if (count > input.size - at - 6)
-			count = (uint16_t)(input.size - at - 6);
-		print_patch(word, input.bytes + at + 6, count);
+	if (*form) {
+		puts(form + 1);
+		print_text(&input, strcmp(form, "=words") == 0 ? '\0' : '\n');
+	} else {
+		print_patches(&input);
 	}
 	return 0;
 }
@@ -169,8 +231,8 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "--encode") == 0)
 		return encode(argv[2]);
-	if (argc == 3 && strcmp(argv[1], "--decode") == 0)
-		return decode(argv[2]);
+	if (argc == 3 && strncmp(argv[1], "--decode", 8) == 0)
+		return decode(argv[1] + 8, argv[2]);
 	if (argc > 3 && strcmp(argv[1], "--write") == 0) {
 		directory = argv[2];
 		at = 3;

@@ -20,16 +20,19 @@ static void fill(struct strbuf *bytes, const uint8_t *data, size_t size)
 
 	if (fstat(fd, &st) != 0)
 		abort();
-	size_t length = (size_t)st.st_size;
+	size_t touched = image_end(data, size), whole = (size_t)st.st_size;
+	size_t length = touched < whole ? touched + 1 : whole;
 	char *image = length ? mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
 
 	if (image == MAP_FAILED)
 		abort();
+	size_t mapped = length;
+
 	while (length > 1 && !image[length - 1] && !image[length - 2])
 		length--;
 	strbuf_append_bytes(bytes, image, length);
 	if (image)
-		munmap(image, (size_t)st.st_size);
+		munmap(image, mapped);
 	if (length <= SYMBOLS_CACHE_CHECKED_FROM)
 		return;
 	uint64_t checksum = map_hash_bytes(bytes->text + SYMBOLS_CACHE_CHECKED_FROM,
