@@ -12,6 +12,7 @@
  * hand cannot take back what was lent anew. Where there is one thread, its memory may serve.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +301,37 @@ static void take_back(void)
 		restore((uint32_t)(was >> 32));
 }
 
+/* As C libraries have them in which threads are a library of its own, that a program may do
+ * without. */
+#define OLD_AND_WEAK(name) __asm__(".weak " #name "\n.symver " #name ", " #name "@GLIBC_2.3.3")
+OLD_AND_WEAK(__pthread_register_cancel);
+OLD_AND_WEAK(__pthread_unregister_cancel);
+OLD_AND_WEAK(__pthread_unwind_next);
+#pragma weak __pthread_register_cancel
+
+static void give_back(void *unused)
+{
+	(void)unused;
+	take_back();
+}
+
+/* A thread may be cancelled, or end, while it waits for the shell. */
+static int system_lent(const char *command, size_t bytes)
+{
+	int ret;
+
+	lend(bytes);
+	if (!__pthread_register_cancel) {
+		ret = real.system(command);
+		take_back();
+		return ret;
+	}
+	pthread_cleanup_push(give_back, NULL);
+	ret = real.system(command);
+	pthread_cleanup_pop(1);
+	return ret;
+}
+
 AGENT_EXPORT int system(const char *command)
 {
 	uint64_t since = command ? agent_now() : 0;
@@ -308,9 +340,7 @@ AGENT_EXPORT int system(const char *command)
 
 	if (!real.system)
 		real_resolve();
-	lend(bytes);
-	ret = real.system(command);
-	take_back();
+	ret = system_lent(command, bytes);
 	if (ret != -1 && command)
 		hooks_wait_note(CFA, -mgl_command_hash(command, bytes), ret, since);
 	return ret;

@@ -1,6 +1,7 @@
 /*
  * shells PROGRAM: starts it by system and popen, alone and while other threads read and change
- * the environment, and checks that its own is then what it made of it. Exit 0 = it was.
+ * the environment or are cancelled, and checks that its own is then what it made of it. Exit 0 = it
+ * was.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -79,6 +80,13 @@ static void *change_in_place(void *unused)
 	return NULL;
 }
 
+/* Ends by being cancelled. */
+static void *wait_for_a_shell(void *instead)
+{
+	system("exec sleep 60");
+	return instead;
+}
+
 static int is_clean(void)
 {
 	for (char **e = environ; *e; e++) {
@@ -118,6 +126,33 @@ static int change_often(void)
 	return resident() < before + 100;
 }
 
+/* Nothing of a shell stays behind whose thread was cancelled, whether others wait or not. */
+static int cancel_some(void)
+{
+	char **before = environ;
+	pthread_t threads[4];
+	void *result;
+
+	for (int others = 0; others < 2; others++) {
+		for (int i = 0; i < 3; i++)
+			pthread_create(&threads[i], NULL, wait_for_a_shell, NULL);
+		if (others)
+			pthread_create(&threads[3], NULL, run_some, NULL);
+		usleep(50000);
+		for (int i = 0; i < 3; i++) {
+			pthread_cancel(threads[i]);
+			pthread_join(threads[i], &result);
+			if (result != PTHREAD_CANCELED)
+				return 0;
+		}
+		if (others && (pthread_join(threads[3], &result) != 0 || result))
+			return 0;
+		if (environ != before || !is_clean() || system(":") != 0 || environ != before)
+			return 0;
+	}
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	char **before = environ;
@@ -133,6 +168,8 @@ int main(int argc, char **argv)
 		return 4;
 	if (!change_often())
 		return 12;
+	if (!cancel_some())
+		return 13;
 	setenv("FIRST", "1", 1);
 	setenv("REMOVED", "1", 1);
 	setenv("CHANGED", "old", 1);
