@@ -11,7 +11,9 @@
  * by a jump, and left its gate busy: its struct thread is taken over.
  *
  * Slots. Nothing tells the agent of a thread's end. A new thread looks for a slot with its
- * own name whose owner is dead (tgkill: ESRCH) and adopts it, rows and all.
+ * own name whose owner is dead (tgkill: ESRCH) and adopts it, rows and all. A program that gives
+ * every thread a name of its own would have a slot for each: from OWN_NAMES slots on, one of a
+ * name that begins the same will do, and is named after what they share ("conn-*").
  */
 #include <signal.h>
 #include <string.h>
@@ -26,6 +28,9 @@
 #define NESTED_MAX      4u
 #define ADOPT_LOOKED_AT 64u
 #define ADOPT_PROBED    8u
+#define OWN_NAMES       128u /* and twice that, before names are merged that share nothing */
+#define NAME_SHARED     3u
+#define NAME_BYTES      16u
 
 static struct {
 	char gates[GATE_DISTANCE];
@@ -93,7 +98,7 @@ static bool slot_make(struct thread *t, uint32_t level, const char *name)
 
 struct thread *thread_make(struct agent *a, uint32_t level)
 {
-	char name[16] = "";
+	char name[NAME_BYTES] = "";
 	struct thread *t = struct_take();
 
 	if (!t)
@@ -152,37 +157,86 @@ static void thread_reset(struct thread *t)
 	}
 }
 
-/* A dead thread's struct with this name, now ours; NULL = none among those looked at. */
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* How much of its beginning a name shares with a slot's; numbers are not shared in part. */
+static uint32_t shared(const char *slot, const char *name)
+{
+	uint32_t n = 0;
+
+	while (n < NAME_BYTES - 1 && slot[n] && slot[n] == name[n])
+		n++;
+	while (n > 0 && is_digit(slot[n - 1]))
+		n--;
+	return n;
+}
+
+static void slot_rename(struct mgl_slot *slot, const char *name)
+{
+	uint32_t n = shared(slot->name, name);
+
+	memset(slot->name + n, 0, NAME_BYTES - n);
+	slot->name[n] = '*';
+}
+
+/* The least that a name must share with a slot's to adopt it. */
+static uint32_t must_share(const struct agent *a)
+{
+	uint32_t slots = atomic_load(&a->process->slot_count);
+
+	return slots > 2 * OWN_NAMES ? 0 : slots > OWN_NAMES ? NAME_SHARED : NAME_BYTES;
+}
+
+static bool adopt(struct thread *t, int32_t tid, int32_t self)
+{
+	if (!atomic_compare_exchange_strong(&t->slot->tid, &tid, self))
+		return false;
+	thread_reset(t);
+	return true;
+}
+
+/* A dead thread's struct, now ours, with this name or one that will do; NULL = none among those
+ * looked at. */
 static struct thread *thread_adopt(struct agent *a, const char *name)
 {
-	int32_t self = sys_gettid();
-	uint32_t probed = 0;
-	struct thread *t = atomic_load(&a->adoption);
+	int32_t self = sys_gettid(), near_tid = 0;
+	uint32_t probed = 0, probed_near = 0, least = must_share(a);
+	struct thread *t = atomic_load(&a->adoption), *near = NULL;
 
 	for (uint32_t i = 0; i < ADOPT_LOOKED_AT && probed < ADOPT_PROBED; i++) {
 		t = t && t->next ? t->next : atomic_load(&a->threads);
 		if (!t)
 			return NULL;
 		int32_t tid = LEDGER_GET(t->slot->tid);
+		bool same = memcmp(t->slot->name, name, NAME_BYTES) == 0;
 
-		if (t->slot->level || memcmp(t->slot->name, name, sizeof(t->slot->name)) != 0)
+		if (t->slot->level)
 			continue;
-		probed++;
-		if (!is_dead(t, tid, self) ||
-		    !atomic_compare_exchange_strong(&t->slot->tid, &tid, self))
-			continue;
-		thread_reset(t);
-		return t;
+		if (same) {
+			probed++;
+			if (is_dead(t, tid, self) && adopt(t, tid, self))
+				return t;
+		} else if (probed_near < ADOPT_PROBED && shared(t->slot->name, name) >= least) {
+			probed_near++;
+			if (!is_dead(t, tid, self))
+				continue;
+			near = t;
+			near_tid = tid;
+			least = shared(t->slot->name, name) + 1;
+		}
 	}
 	atomic_store(&a->adoption, t);
-	return NULL;
+	if (!near || !adopt(near, near_tid, self))
+		return NULL;
+	slot_rename(near->slot, name);
+	return near;
 }
 
 /* --- entering --------------------------------------------------------------------- */
 
 static struct thread *thread_start(void)
 {
-	char name[16] = "";
+	char name[NAME_BYTES] = "";
 	struct agent *a = agent_current;
 	struct thread *t;
 

@@ -379,7 +379,8 @@ struct mgl_calls {
 	_Atomic uint64_t bytes;
 };
 
-/* Owner: the thread that holds the slot, until a thread of the same name adopts it. */
+/* Owner: the thread that holds the slot, until a thread of the same name, or of one that begins
+ * the same, adopts it. */
 struct mgl_slot {
 	uint32_t next;       /* ref of the slot made before */
 	uint32_t index;      /* dense, from 1 */
