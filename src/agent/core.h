@@ -131,7 +131,27 @@ void time_note(struct thread *t, uint64_t number, uint64_t ns);
 
 /* --- thread.c ---------------------------------------------------------------------- */
 
-extern _Thread_local struct thread *agent_thread __attribute__((tls_model("initial-exec")));
+extern struct agent_fixed {
+	char gates[GATE_DISTANCE];
+	/* What a thread has before its first hook: a gate that reads 0. */
+	_Alignas(64) struct thread unborn;
+	/* And once it is known that nothing is recorded: a gate that says so. */
+	_Alignas(64) struct thread off;
+} agent_fixed;
+
+/* How far the thread's own lies from the unborn one: 0 also where the loader has not yet copied what
+ * thread-local variables begin with, and resolves indirect functions of the program. */
+extern _Thread_local intptr_t agent_thread_place __attribute__((tls_model("initial-exec")));
+
+static AGENT_HOT struct thread *thread_own(void)
+{
+	return (struct thread *)((intptr_t)&agent_fixed.unborn + agent_thread_place);
+}
+
+static inline void thread_own_set(struct thread *t)
+{
+	agent_thread_place = (intptr_t)t - (intptr_t)&agent_fixed.unborn;
+}
 
 static inline _Atomic uintptr_t *gate_of(struct thread *t)
 {
@@ -172,7 +192,7 @@ bool thread_in_hook(void);
 /* The way in of every hook: phase REAL, since the real function comes first. */
 static AGENT_HOT struct thread *hook_enter(uintptr_t cfa)
 {
-	struct thread *t = agent_thread;
+	struct thread *t = thread_own();
 
 	if (AGENT_UNLIKELY(atomic_load_explicit(gate_of(t), memory_order_relaxed) != GATE_READY))
 		return thread_enter_slow(t, cfa);

@@ -121,7 +121,7 @@ static struct thread *thrower(void)
 {
 	struct thread *found = NULL;
 
-	for (struct thread *t = agent_thread; t; t = t->nested) {
+	for (struct thread *t = thread_own(); t; t = t->nested) {
 		if (atomic_load_explicit(gate_of(t), memory_order_relaxed) & GATE_REAL)
 			found = t;
 	}

@@ -55,7 +55,7 @@ void agent_count_early(void) { atomic_fetch_add_explicit(&early_calls, 1, memory
 /* A child of fork has a process gate of 0, and the ledger is not its own. */
 AGENT_COLD void *agent_missed(void *made)
 {
-	if (made && (atomic_load(gate_of(agent_thread)) & GATE_OFF) && process_gate &&
+	if (made && (atomic_load(gate_of(thread_own())) & GATE_OFF) && process_gate &&
 	    atomic_load(process_gate) == PROCESS_RECORDS &&
 	    LEDGER_GET(agent_process->inert) != MGL_INERT_DETACHED)
 		agent_count_loss(MGL_LOSS_UNRECORDED, 1);
@@ -229,7 +229,7 @@ static bool recording_start(enum mgl_how how, uint32_t parent, uint64_t starttim
 	atomic_thread_fence(memory_order_release);
 	p->magic = MGL_PROCESS_MAGIC;
 	p->state = MGL_STATE_RUNNING;
-	agent_thread = t;
+	thread_own_set(t);
 	gate_set(t, GATE_READY);
 	origin = p->serial;
 	return true;

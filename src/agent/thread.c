@@ -32,15 +32,8 @@
 #define NAME_SHARED     3u
 #define NAME_BYTES      16u
 
-static struct {
-	char gates[GATE_DISTANCE];
-	/* What a thread has before its first hook: a gate that reads 0. */
-	_Alignas(64) struct thread unborn;
-	/* And once it is known that nothing is recorded: a gate that says so. */
-	_Alignas(64) struct thread off;
-} fixed;
-
-_Thread_local struct thread *agent_thread = &fixed.unborn;
+struct agent_fixed agent_fixed;
+_Thread_local intptr_t agent_thread_place;
 
 _Static_assert(sizeof(struct thread) <= THREAD_STRIDE, "struct thread fits its stride");
 
@@ -144,7 +137,6 @@ static void op_close(struct thread *t)
 static void thread_reset(struct thread *t)
 {
 	t->last.block = 0;
-	t->slot->adopted++;
 	op_close(t);
 	unwind_forget(t);
 	chain_forget(t);
@@ -191,6 +183,9 @@ static bool adopt(struct thread *t, int32_t tid, int32_t self)
 {
 	if (!atomic_compare_exchange_strong(&t->slot->tid, &tid, self))
 		return false;
+	/* The first thread comes twice where the loader has cleared its thread-local variables. */
+	if (tid != t->agent->pid)
+		t->slot->adopted++;
 	thread_reset(t);
 	return true;
 }
@@ -247,15 +242,15 @@ static struct thread *thread_start(void)
 	if (!t)
 		t = thread_make(a, 0);
 	if (t)
-		agent_thread = t;
+		thread_own_set(t);
 	return t;
 }
 
 static void thread_off(void)
 {
-	atomic_store(gate_own(&fixed.off), 1);
-	atomic_store(gate_of(&fixed.off), GATE_OFF);
-	agent_thread = &fixed.off;
+	atomic_store(gate_own(&agent_fixed.off), 1);
+	atomic_store(gate_of(&agent_fixed.off), GATE_OFF);
+	thread_own_set(&agent_fixed.off);
 }
 
 /* The first hook of a thread, of the process, or of a child of fork. */
@@ -273,8 +268,8 @@ static AGENT_COLD struct thread *thread_first(uintptr_t cfa)
 
 	if (started == PROCESS_RECORDS) {
 		/* The process's first thread was made by its start. */
-		t = atomic_load_explicit(gate_of(agent_thread), memory_order_relaxed) == GATE_READY
-			    ? agent_thread
+		t = atomic_load_explicit(gate_of(thread_own()), memory_order_relaxed) == GATE_READY
+			    ? thread_own()
 			    : thread_start();
 	}
 	if (t)
@@ -411,7 +406,7 @@ AGENT_COLD void thread_leave_parent(void)
 
 bool thread_in_hook(void)
 {
-	return atomic_load_explicit(gate_of(agent_thread), memory_order_relaxed) &
+	return atomic_load_explicit(gate_of(thread_own()), memory_order_relaxed) &
 	       (GATE_AGENT | GATE_REAL);
 }
 

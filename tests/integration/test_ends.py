@@ -2,6 +2,8 @@
 
 import pytest
 
+from oracle import SITE_TOTALS
+
 LEARNING = (
     "wait waitpid waitpid_null wait3 wait4 waitid waitid_null polled looked handler threads "
     "vfork system popen systems middle"
@@ -90,3 +92,27 @@ def test_an_end_that_a_shell_learned(record, tmp_path):
     assert [end for end in ends if end[0] != "exec"] == [("exit", 3), ("signal", 9), ("exit", 0)]
 
 
+
+
+# --- what is allocated before main and after it ------------------------------------------
+
+EXITS = {"_exit": 7, "exit": 7, "last": 0, "nested": 7, "quick": 7, "return": 7, "signal": 7,
+         "thread": 7, "threads": 7}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", EXITS)
+def test_constructors_before_ours_and_what_runs_after_our_destructor(record, how):
+    """A library that is initialised before the agent, and ends after it, has the counts."""
+    run = record.run("exits", how, returncode=EXITS[how])
+    found = run.report.by_function(run.root, record.library("early"))
+    (made,) = [name for name in found if "early_make" in name]
+    keys = [key for key in SITE_TOTALS if key != "temporary"]
+    assert {key: found[made][key] for key in keys} == run.said.only(keys)
+    assert run.said["allocations"] > 10
+    in_resolver = run.report.of_program(run.root)
+    assert (in_resolver["allocations"], in_resolver["allocated_bytes"]) == (1, 1000)
+    assert run.root["end"] == {"kind": "exit", "code": EXITS[how]}
+    assert run.root["unknown_frees"] == 0
+    assert run.root["losses"] == []
+    if how not in ("thread", "threads", "last"):
+        assert run.root["threads"] == 1

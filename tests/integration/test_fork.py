@@ -91,6 +91,26 @@ def test_forks_from_threads(record):
     assert {k: own[k] for k in SITE_TOTALS} == parent.only(SITE_TOTALS)
 
 
+def test_handlers_of_forks(record):
+    """What pthread_atfork's make before is the parent's, to be freed by both."""
+    run = record.run("atforks", 0, 40)
+    assert_all_exact(run, 41)
+    assert [said["inherited"] for said in run.all_said] == [3] * 40 + [0]
+
+
+def test_handlers_of_forks_from_threads(record):
+    run = record.run("atforks", 6, 60)
+    roles = by_role(run)
+    assert len(roles["child"]) == 60
+    for said in (*roles["child"], *roles["parent"]):
+        process = run.report.of_pid(said.pid)
+        own = run.report.of_program(process)
+        assert {k: own[k] for k in SITE_TOTALS} == said.only(SITE_TOTALS)
+        assert process["inherited_frees"] == said["inherited"]
+        assert process["unknown_frees"] == 0
+        assert process["losses"] == []
+
+
 @pytest.mark.parametrize("how", ["handler", "handler_raw"])
 def test_forks_in_a_handler(record, how):
     """A fork in the middle of a hook: that one call is the parent's, its child starts anew."""
