@@ -226,8 +226,10 @@ bool environ_differs(char *const envp[])
 bool environ_is_first_or_nothing(const char *library)
 {
 	return strncmp(library, "libasan.so", 10) == 0 || strncmp(library, "libtsan.so", 10) == 0 ||
+	       strncmp(library, "liblsan.so", 10) == 0 ||
 	       strncmp(library, "libhwasan.so", 12) == 0 ||
-	       strncmp(library, "libclang_rt.", 12) == 0;
+	       (strncmp(library, "libclang_rt.", 12) == 0 &&
+		strncmp(library, "libclang_rt.ubsan", 17) != 0);
 }
 
 bool environ_admits(char *const envp[])

@@ -45,7 +45,7 @@ void environ_unfollow(void);
  * where the program itself names a session, or has the loader list libraries and run nothing. */
 bool environ_differs(char *const envp[]);
 /* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
- * which it does not come first. */
+ * which it does not come first, or reports another stack (LeakSanitizer). */
 bool environ_is_first_or_nothing(const char *library);
 /* Whether its LD_PRELOAD leaves the first place to us. */
 bool environ_admits(char *const envp[]);

@@ -113,7 +113,7 @@ static bool needs_to_be_alone(const struct elf *elf)
 	Elf64_Dyn *dynamic = (Elf64_Dyn *)elf->room->path;
 	uint64_t names = 0;
 	Elf64_Phdr ph = {0};
-	char name[16] = "";
+	char name[24] = "";
 	long n;
 
 	if (!find_segment(elf, PT_DYNAMIC, 0, &ph))

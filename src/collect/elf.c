@@ -151,6 +151,25 @@ static bool has_hidden_malloc(const struct image *image)
 	       find_function(image, SHT_SYMTAB, wanted, &which) == DEFINED;
 }
 
+static const char *sanitizer_of(const struct image *image)
+{
+	static const char *const mallocs[] = {"malloc", NULL};
+	static const char *const wanted[] = {
+		"__asan_address_is_poisoned", "__tsan_func_entry",   "__msan_poison",
+		"__lsan_do_leak_check",       "__hwasan_tag_memory", NULL,
+	};
+	const char *which = NULL;
+
+	/* They all have that. */
+	if (find_function(image, SHT_DYNSYM, mallocs, &which) == DEFINED ||
+	    find_function(image, SHT_SYMTAB, mallocs, &which) == DEFINED) {
+		which = NULL;
+		if (find_function(image, SHT_DYNSYM, wanted, &which) != DEFINED)
+			find_function(image, SHT_SYMTAB, wanted, &which);
+	}
+	return which;
+}
+
 static bool is_name(int64_t tag)
 {
 	return tag == DT_NEEDED || tag == DT_SONAME || tag == DT_RPATH || tag == DT_RUNPATH;
@@ -208,7 +227,9 @@ static bool is_loader_name(const char *name) { return strncmp(name, "ld-linux-",
 bool collect_elf_is_first_or_nothing(const char *name)
 {
 	return strncmp(name, "libasan.so", 10) == 0 || strncmp(name, "libtsan.so", 10) == 0 ||
-	       strncmp(name, "libhwasan.so", 12) == 0 || strncmp(name, "libclang_rt.", 12) == 0;
+	       strncmp(name, "liblsan.so", 10) == 0 || strncmp(name, "libhwasan.so", 12) == 0 ||
+	       (strncmp(name, "libclang_rt.", 12) == 0 &&
+		strncmp(name, "libclang_rt.ubsan", 17) != 0);
 }
 
 static struct error *read_loader(const struct image *image, const Elf64_Phdr *segment,
@@ -285,7 +306,10 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 	TRY(read_segments(&image, ret));
 	ret->must_be_first = ret->link == COLLECT_ELF_DYNAMIC &&
 			     has_dynamic_name(&image, DT_NEEDED, collect_elf_is_first_or_nothing);
-	ret->hidden_malloc = ret->link == COLLECT_ELF_DYNAMIC && has_hidden_malloc(&image);
+	if (ret->link == COLLECT_ELF_DYNAMIC) {
+		ret->hidden_malloc = has_hidden_malloc(&image);
+		ret->sanitizer = sanitizer_of(&image);
+	}
 	return NULL;
 }
 

@@ -27,14 +27,15 @@ struct collect_elf {
 	bool little_endian;
 	uint16_t machine; /* EM_… */
 	enum collect_elf_link link;
-	char loader[256];   /* PT_INTERP; "" where there is none */
-	bool must_be_first; /* needs a sanitizer's runtime that no agent may come before */
+	char loader[256];      /* PT_INTERP; "" where there is none */
+	bool must_be_first;    /* needs a sanitizer's runtime that no agent may come before */
+	const char *sanitizer; /* a function of the one linked into it; NULL = none */
 	/* Has a malloc of its own that the loader cannot see: in .symtab alone. */
 	bool hidden_malloc;
 };
 
 /* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
- * which it does not come first. */
+ * which it does not come first, or reports another stack (LeakSanitizer). */
 bool collect_elf_is_first_or_nothing(const char *name);
 
 /* ERROR_DAMAGED where the headers contradict the file. Everything after machine is set

@@ -188,6 +188,7 @@ void collect_finishing_close(struct finishing *finishing)
 	map_index_free(&finishing->site_index);
 	collect_finish_retired_free(finishing);
 	collect_finish_programs_free(finishing);
+	collect_finish_missed_free(finishing);
 	*finishing = (struct finishing){0};
 }
 

@@ -8,6 +8,7 @@
 #ifndef MALLOGRAPH_COLLECT_FINISH_INTERNAL_H
 #define MALLOGRAPH_COLLECT_FINISH_INTERNAL_H
 
+#include "base/strbuf.h"
 #include "collect/early.h"
 #include "collect/finish.h"
 #include "ledger/family.h"
@@ -57,6 +58,12 @@ struct finish_program {
 	char *inner; /* "path (function)": an allocator that nothing sees; NULL = none */
 };
 
+/* finish_missed.c's. */
+struct finish_missed {
+	char *path;
+	const char *why; /* static; NULL = not known */
+};
+
 struct finishing {
 	struct ledger_reader *reader;
 	const struct collect_finish_options *options;
@@ -72,6 +79,7 @@ struct finishing {
 	uint32_t last; /* serial of the process after which all frames are named; 0 = none yet */
 	struct finish_placing *placing; /* finish_stacks.c's; NULL = nothing was placed yet */
 	VECTOR(struct finish_program) programs; /* that were looked at */
+	VECTOR(struct finish_missed) missed;    /* likewise */
 	uint64_t threads;                       /* ids taken */
 	uint64_t snaps;
 	uint64_t series;
@@ -180,6 +188,11 @@ struct error *collect_finish_put_process(struct finish_process *process) ERROR_M
 /* finish_allocators.c: what a process's program has inside. */
 struct error *collect_finish_allocators(struct finish_process *process) ERROR_MUST_CHECK;
 void collect_finish_programs_free(struct finishing *finishing);
+/* Appends a loss's detail, and of a program that ran unrecorded why. */
+struct error *collect_finish_why_missed(const struct finish_process *process,
+					const struct ledger_missing *missing,
+					struct strbuf *detail) ERROR_MUST_CHECK;
+void collect_finish_missed_free(struct finishing *finishing);
 
 /* finish_jit.c: what runtimes left of a process, for the addresses in jit. */
 struct error *collect_finish_jit(const struct finishing *finishing, uint32_t serial,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
+
 /* What an allocation function did stands in the rows; failures, and mappings, in the slots. */
 static struct error *put_apis(const struct finish_process *process)
 {
@@ -66,13 +68,16 @@ static struct error *put_losses(const struct finish_process *process)
 	size_t count = process->member->missing_count;
 
 	for (size_t i = 0; i < count; i++) {
+		CLEANUP_STRBUF struct strbuf detail = STRBUF_EMPTY;
+		bool said = false;
+
+		TRY(collect_finish_why_missed(process, &missing[i], &detail));
 		struct store_loss row = {
 			.process = process->from->serial,
 			.kind = {missing[i].kind, strlen(missing[i].kind)},
 			.count = missing[i].count,
-			.detail = {missing[i].detail.bytes, missing[i].detail.length},
+			.detail = {detail.text ? detail.text : "", detail.length},
 		};
-		bool said = false;
 
 		for (size_t j = 0; j < count; j++) {
 			if (strcmp(missing[j].kind, missing[i].kind) != 0 ||

@@ -121,12 +121,6 @@ static int script_interpreter(char line[SCRIPT_LINE + 1], size_t bytes, char *in
 	return 0;
 }
 
-static struct error *refuse(const char *image, const char *why, const char *remedy)
-{
-	return error_remedy(error_create(ERROR_REFUSED, "cannot record %s: %s", image, why), "%s",
-			    remedy);
-}
-
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -134,59 +128,101 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static struct error *check_elf(const char *image, const struct collect_elf *elf)
+/* Why the agent cannot be loaded into a program; all NULL = it can. */
+struct refusal {
+	const char *why;
+	const char *more; /* of why, where there is room for it */
+	const char *remedy;
+	const char *name; /* ends it; NULL = nothing does */
+};
+
+static struct refusal because(const char *why, const char *more, const char *remedy)
+{
+	return (struct refusal){why, more, remedy, NULL};
+}
+
+static struct refusal elf_refusal(const struct collect_elf *elf)
 {
 	if (!elf->is_64)
-		return refuse(image, "a 32-bit program; only 64-bit ones can be recorded",
-			      "Build it with -m64.");
+		return because("a 32-bit program", "; only 64-bit ones can be recorded",
+			       "Build it with -m64.");
 	if (elf->machine != EM_X86_64 || !elf->little_endian)
-		return refuse(image, "built for another processor; only x86-64 can be recorded",
-			      "Build it for x86-64.");
+		return because("built for another processor", "; only x86-64 can be recorded",
+			       "Build it for x86-64.");
 	if (elf->link == COLLECT_ELF_STATIC || elf->link == COLLECT_ELF_STATIC_PIE)
-		return refuse(image, "statically linked: there is no loader to preload the agent",
-			      "Link it dynamically (leave out -static and -static-pie).");
+		return because("statically linked", ": there is no loader to preload the agent",
+			       "Link it dynamically (leave out -static and -static-pie).");
 	if (elf->link == COLLECT_ELF_LOADER)
-		return NULL;
+		return (struct refusal){.why = NULL};
 	if (strncmp(base_name(elf->loader), MUSL_LOADER, strlen(MUSL_LOADER)) == 0)
-		return refuse(image, "linked with musl; the agent needs the GNU C library",
-			      "Build it against glibc.");
+		return because("linked with musl", "; the agent needs the GNU C library",
+			       "Build it against glibc.");
 	if (strcmp(base_name(elf->loader), GLIBC_LOADER) != 0)
-		return error_remedy(error_create(ERROR_REFUSED,
-						 "cannot record %s: its loader is %s, not glibc's",
-						 image, elf->loader),
-				    "Build it against glibc.");
+		return (struct refusal){"its loader is not glibc's", ": ",
+					"Build it against glibc.", elf->loader};
 	if (elf->must_be_first)
-		return refuse(image,
-			      "its sanitizer must be the first library, and so must the agent",
-			      "Build it without -fsanitize.");
-	if (access(elf->loader, F_OK) != 0)
+		return because(COLLECT_PROGRAM_SANITIZED,
+			       ", which must be the first library, and so must the agent",
+			       "Build it without -fsanitize.");
+	if (elf->sanitizer)
+		return because(COLLECT_PROGRAM_SANITIZED,
+			       ", whose allocator the agent does not see",
+			       "Build it without -fsanitize.");
+	return (struct refusal){.why = NULL};
+}
+
+/* A program that changes who it is makes the loader ignore LD_PRELOAD. */
+static struct refusal privileges_refusal(int fd, const struct stat *st, const struct statvfs *fs)
+{
+	const char *remedy = "Run mallograph as the user it changes to, or record a copy of it "
+			     "(cp drops the bits).";
+
+	if ((fs->f_flag & ST_NOSUID) || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+		return (struct refusal){.why = NULL};
+	if ((st->st_mode & S_ISUID) && st->st_uid != geteuid())
+		return because("setuid", ": it runs as another user, without the agent", remedy);
+	if ((st->st_mode & S_ISGID) && (st->st_mode & S_IXGRP) && st->st_gid != getegid())
+		return because("setgid", ": it runs as another group, without the agent", remedy);
+	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		return because("has file capabilities", ": it runs without the agent",
+			       "Record a copy of it (cp drops them), or run mallograph as root.");
+	return (struct refusal){.why = NULL};
+}
+
+static struct error *refuse(struct collect_program *program, const struct refusal *refusal)
+{
+	if (!refusal->why)
+		return NULL;
+	program->why = refusal->why;
+	return error_remedy(error_create(ERROR_REFUSED, "cannot record %s: %s%s%s", program->image,
+					 refusal->why, refusal->more,
+					 refusal->name ? refusal->name : ""),
+			    "%s", refusal->remedy);
+}
+
+static struct error *check_elf(struct collect_program *program, const struct collect_elf *elf)
+{
+	struct refusal refusal = elf_refusal(elf);
+
+	TRY(refuse(program, &refusal));
+	if (elf->link != COLLECT_ELF_LOADER && access(elf->loader, F_OK) != 0)
 		return error_remedy(error_create_system(errno, elf->loader,
 							"the dynamic loader of %s is missing",
-							image),
+							program->image),
 				    "Install the C library it was built for.");
 	return NULL;
 }
 
-/* A program that changes who it is makes the loader ignore LD_PRELOAD. */
-static struct error *check_privileges(int fd, const char *image)
+static struct error *check_privileges(int fd, struct collect_program *program)
 {
 	struct stat st;
 	struct statvfs fs;
-	const char *remedy = "Run mallograph as the user it changes to, or record a copy of it "
-			     "(cp drops the bits).";
 
 	if (fstat(fd, &st) != 0 || fstatvfs(fd, &fs) != 0)
-		return error_create_system(errno, image, "cannot examine the program");
-	if ((fs.f_flag & ST_NOSUID) || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
-		return NULL;
-	if ((st.st_mode & S_ISUID) && st.st_uid != geteuid())
-		return refuse(image, "setuid: it runs as another user, without the agent", remedy);
-	if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getegid())
-		return refuse(image, "setgid: it runs as another group, without the agent", remedy);
-	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
-		return refuse(image, "has file capabilities: it runs without the agent",
-			      "Record a copy of it (cp drops them), or run mallograph as root.");
-	return NULL;
+		return error_create_system(errno, program->image, "cannot examine the program");
+	struct refusal refusal = privileges_refusal(fd, &st, &fs);
+
+	return refuse(program, &refusal);
 }
 
 static struct error *check_image(int fd, struct collect_program *program, int *exit_code)
@@ -200,8 +236,8 @@ static struct error *check_image(int fd, struct collect_program *program, int *e
 		return error_create_path(ERROR_REFUSED, program->image,
 					 "cannot be executed: not a program");
 	}
-	TRY(check_elf(program->image, &elf));
-	TRY(check_privileges(fd, program->image));
+	TRY(check_elf(program, &elf));
+	TRY(check_privileges(fd, program));
 	program->hidden_malloc = elf.hidden_malloc;
 	return NULL;
 }
@@ -234,7 +270,8 @@ static struct error *follow_script(struct collect_program *program, char line[SC
 static struct error *check_program(struct collect_program *program, int *exit_code)
 {
 	for (int scripts = 0; scripts <= MAX_SCRIPTS; scripts++) {
-		CLEANUP_FD int fd = open(program->image, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		CLEANUP_FD int fd =
+			open(program->image, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		char line[SCRIPT_LINE + 1];
 
 		/* One may execute what one may not read: the loader will tell. */
@@ -264,4 +301,15 @@ struct error *collect_program_find(const char *name, struct collect_program *ret
 	if (!ret->image)
 		return error_no_memory();
 	return check_program(ret, exit_code);
+}
+
+const char *collect_program_why_missed(const char *name)
+{
+	CLEANUP(collect_program_free) struct collect_program program = {.path = NULL};
+	int exit_code;
+
+	error_free(collect_program_find(name, &program, &exit_code));
+	if (program.why && strstr(program.image, "/valgrind/"))
+		return "Valgrind: record what runs in it without it";
+	return program.why;
 }

@@ -22,11 +22,17 @@ struct collect_program {
 	char *path;         /* what to execute */
 	char *image;        /* the ELF file that runs it: path's own or its interpreter */
 	bool hidden_malloc; /* see struct collect_elf */
+	const char *why;    /* it was refused, in a few words; static; NULL = it was not */
 };
 
 /* exit_code is set with an error: one of the above. */
 struct error *collect_program_find(const char *name, struct collect_program *ret,
 				   int *exit_code) ERROR_MUST_CHECK;
+#define COLLECT_PROGRAM_SANITIZED "built with a sanitizer"
+
+/* Why a program that a recorded one started runs unrecorded, as far as its file tells. Static;
+ * NULL = not known. */
+const char *collect_program_why_missed(const char *name);
 void collect_program_free(struct collect_program *program);
 
 #endif

@@ -1,6 +1,7 @@
 """The exec hooks: the new program gets exactly what the old one gave it, and is recorded."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -122,7 +123,7 @@ def test_a_static_child_runs_as_ever_and_is_said(compare, program, path_env, tmp
     report = compare(program("execs"), "posix_spawn", child, env=path_env)
     assert len(report.processes) == 1
     assert missed(report.root) == [
-        {"kind": "missed_process", "count": 1, "detail": str(child)}
+        {"kind": "missed_process", "count": 1, "detail": f"{child} (statically linked)"}
     ]
     report = compare(program("execs"), "vfork", child, env=path_env)
     assert [loss["count"] for loss in missed(report.root)] == [1]
@@ -190,23 +191,101 @@ def test_a_child_preloaded_with_what_must_come_first_runs_as_ever(
     assert sum(len(missed(process)) for process in report.processes) == 1
 
 
-@pytest.mark.parametrize("compiler", [["cc", "-static-libasan"], ["clang"]])
-def test_a_sanitizer_of_the_programs_own_is_outlived(
-    mallograph, root, path_env, tmp_path, compiler
-):
+@pytest.mark.parametrize(
+    "compiler", [["cc", "-static-libasan", "-fsanitize=address"],
+                 ["cc", "-static-libtsan", "-fsanitize=thread"],
+                 *(["clang", f"-fsanitize={kind}"] for kind in "address thread memory leak".split())],
+    ids=" ".join)  # fmt: skip
+def test_a_sanitizer_of_the_programs_own_is_outlived(compare, root, path_env, tmp_path, compiler):
     """Such a program defines malloc, mmap and all itself, and asks for what stands behind by
     RTLD_NEXT: that is us, and must not lead back to it."""
     child = tmp_path / "sanitized"
     source = root / "tests" / "programs" / "show.c"
-    compile_or_skip([*compiler, "-fsanitize=address", "-D_GNU_SOURCE", "-o", child, source])
+    compile_or_skip([*compiler, "-D_GNU_SOURCE", "-o", child, source])
+    report = compare("sh", "-c", f"{child} word; echo $?", env=path_env)
+    (process,) = [one for one in report.processes if one["exe"] == str(child)]
+    (loss,) = [one for one in process["losses"] if one["kind"] == "own_malloc"]
+    assert loss["detail"] == "its sanitizer's: build it without -fsanitize"
+
+
+LEAKS = r"""
+#include <stdlib.h>
+#include <unistd.h>
+void *volatile kept;
+int main(void) { kept = malloc(7); kept = NULL; return write(1, "leaks\n", 6) != 6; }
+"""
+STRANGERS = {
+    "static": (["cc", "-static"], "statically linked"),
+    "static-pie": (["cc", "-static-pie"], "statically linked"),
+    "32-bit": (["cc", "-m32"], "a 32-bit program"),
+    "musl": (["musl-gcc"], "linked with musl"),
+    "asan": (["cc", "-fsanitize=address"], "built with a sanitizer"),
+    "tsan": (["cc", "-fsanitize=thread"], "built with a sanitizer"),
+    "lsan": (["cc", "-fsanitize=leak"], "built with a sanitizer"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_why_a_child_was_missed_is_said(run, mallograph, tmp_path, kind):
+    """In the summary, in info and as JSON; what it prints, stacks of a leak too, is as ever."""
+    compiler, why = STRANGERS[kind]
+    (tmp_path / "child.c").write_text(LEAKS)
+    compile_or_skip([*compiler, "-O0", "-g", "-o", tmp_path / "child", tmp_path / "child.c"])
+    command = ["sh", "-c", "./child; echo $?"]
+    bare = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    def scrubbed(text):
+        return re.sub(r"==\d+==|0x[0-9a-f]+|\+0x[0-9a-f]+", "", text)
+
+    result = run("-q", "-o", "x.mgp", *command, text=True)
+    assert (result.stdout, scrubbed(result.stderr)) == (bare.stdout, scrubbed(bare.stderr))
+    told = f"1 process that ran unrecorded (./child ({why}))"
+    for words in (["report", "--summary"], ["info"], ["report"]):
+        assert told in " ".join(run(*words, "x.mgp", text=True).stdout.split())
+    report = oracle.report(mallograph, tmp_path / "x.mgp")
+    assert missed(report.root) == [
+        {"kind": "missed_process", "count": 1, "detail": f"./child ({why})"}]
+
+
+VALGRIND = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	free(malloc(100));
+	if (argc == 2 && strcmp(argv[1], "again") == 0)
+		return execlp("valgrind", "valgrind", "-q", argv[0], "once", (char *)NULL);
+	return write(1, "out\n", 4) == 4 ? 5 : 6;
+}
+"""
+
+
+@pytest.mark.parametrize("command", [
+    ["valgrind", "-q", "./plain"], ["valgrind", "-q", "--error-exitcode=9", "./plain"],
+    ["valgrind", "-q", "--tool=massif", "--massif-out-file=out", "./plain"],
+    ["sh", "-c", "valgrind -q --trace-children=yes sh -c ./plain; exit $?"], ["./plain", "again"],
+], ids=["memcheck", "exitcode", "massif", "children", "again"])  # fmt: skip
+def test_a_program_under_valgrind_is_undisturbed_and_said(run, cc, tmp_path, command):
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not here")
+    (tmp_path / "plain").symlink_to(cc("for_valgrind", VALGRIND, "-fno-builtin"))
+    result = run("-o", "x.mgp", *command, text=True)
+    assert (result.returncode, result.stdout) == (5, "out\n")
+    assert result.stderr.startswith("mallograph: ")
+    assert "(Valgrind: record what runs in it without it)" in " ".join(result.stderr.split())
+
+
+def test_the_tool_under_valgrind_records(mallograph, cc, runtime, tmp_path, sanitized):
+    if sanitized or not shutil.which("valgrind"):
+        pytest.skip("needs valgrind, and no sanitizer")
     done = subprocess.run(
-        [mallograph, "-q", "-o", tmp_path / "x.mgl", "--", child, "word"],
-        env=path_env, capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"argument ")
-    report = oracle.report(mallograph, tmp_path / "x.mgl")
-    assert "own_malloc" in report.losses(report.root)
+        ["valgrind", "-q", "--error-exitcode=9", mallograph, "-q", "-o", "x.mgp",
+         cc("for_valgrind", VALGRIND, "-fno-builtin")],
+        cwd=tmp_path, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)}, capture_output=True,
+        text=True, timeout=120, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout) == (5, "out\n"), done.stderr
+    assert oracle.report(mallograph, tmp_path / "x.mgp").root["allocations"] == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")

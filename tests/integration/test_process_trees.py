@@ -184,7 +184,7 @@ def test_programs_that_drop_the_preload(record, program, tmp_path):
     assert done.stdout == "GNU/Linux\n"
     found = oracle.report(record.tool, ledger)
     missed = [n for p in found.processes for n in p["losses"]]
-    assert missed == [{"kind": "missed_process", "count": 1, "detail": str(likes_sudo)}]
+    assert missed == [{"kind": "missed_process", "count": 1, "detail": f"{likes_sudo} (setuid)"}]
     assert "show" not in names(found)
     assert "uname" in names(found)
 

@@ -62,16 +62,38 @@ def test_static_pie(refused, cc):
     refused(cc("static_pie", HELLO, "-static-pie"), 125, "statically linked", "-static-pie")
 
 
-@pytest.mark.parametrize("flags", [["cc", "-fsanitize=address"], ["cc", "-fsanitize=thread"],
-                                   ["clang", "-fsanitize=address", "-shared-libasan"]])
-def test_a_sanitizer_that_must_come_first(refused, tmp_path, flags):
+@pytest.mark.parametrize("flags", [
+    *(["cc", f"-fsanitize={kind}"] for kind in ("address", "thread", "leak")),
+    ["cc", "-fsanitize=address", "-static-libasan"], ["cc", "-fsanitize=thread", "-static-libtsan"],
+    *(["clang", f"-fsanitize={kind}"] for kind in ("address", "thread", "leak", "memory")),
+    ["clang", "-fsanitize=address", "-shared-libasan"]], ids=" ".join)  # fmt: skip
+def test_a_sanitizer(refused, tmp_path, flags):
+    """One whose allocator must come first, or is in the program."""
     source = tmp_path / "sanitized.c"
     source.write_text(HELLO)
     if not shutil.which(flags[0]) or subprocess.run(
             [*flags, "-o", tmp_path / "sanitized", source], capture_output=True,
             stdin=subprocess.DEVNULL).returncode:
         pytest.skip("no such sanitizer here")
-    refused("./sanitized", 125, "sanitizer", "-fsanitize")
+    refused("./sanitized", 125, "sanitizer", "Build it without -fsanitize")
+    # What GCC links in has no names then.
+    if flags[-1] != "-static-libasan" and flags[-1] != "-static-libtsan":
+        subprocess.run(["strip", tmp_path / "sanitized"], check=True)
+        refused("./sanitized", 125, "sanitizer", "Build it without -fsanitize")
+
+
+@pytest.mark.parametrize("flags", [["cc"], ["clang"], ["clang", "-shared-libsan"]], ids=" ".join)
+def test_a_sanitizer_without_an_allocator_is_recorded(run, tmp_path, flags):
+    source = tmp_path / "sanitized.c"
+    source.write_text("#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }\n")
+    command = [*flags, "-fsanitize=undefined", "-fno-builtin", "-o", tmp_path / "sanitized", source]
+    if not shutil.which(flags[0]) or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no such sanitizer here")
+    if subprocess.run([tmp_path / "sanitized"], capture_output=True).returncode:
+        pytest.skip("its library is not found here")
+    result = run("./sanitized", text=True)
+    assert result.returncode == 0
+    assert "ALLOCATED" in result.stderr and "NOT SEEN" not in result.stderr
 
 
 def test_a_preloaded_sanitizer(refused, cc):

@@ -58,6 +58,8 @@ static void test_what_must_come_first_is_seen_in_the_preloads(void **state)
 		{"LD_PRELOAD=libasan.so.8", false},
 		{"LD_PRELOAD=/a/x.so: /b/libtsan.so.2", false},
 		{"LD_PRELOAD=/b/libclang_rt.asan-x86_64.so /a/x.so", false},
+		{"LD_PRELOAD=/b/liblsan.so.0", false},
+		{"LD_PRELOAD=/b/libclang_rt.ubsan_standalone-x86_64.so", true},
 	};
 
 	assert_true(environ_admits(NULL));
