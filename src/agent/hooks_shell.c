@@ -12,7 +12,6 @@
  * hand cannot take back what was lent anew. Where there is one thread, its memory may serve.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,34 +300,43 @@ static void take_back(void)
 		restore((uint32_t)(was >> 32));
 }
 
+/* What pthread_cleanup_push() makes of C, in every glibc. */
+struct cleanup {
+	long registers[8];
+	int mask_was_saved;
+	void *of_the_thread[4];
+};
+
+int __sigsetjmp(struct cleanup *cleanup, int save_mask) __attribute__((returns_twice));
+void __pthread_register_cancel(struct cleanup *cleanup) __attribute__((weak));
+void __pthread_unregister_cancel(struct cleanup *cleanup) __attribute__((weak));
+_Noreturn void __pthread_unwind_next(struct cleanup *cleanup) __attribute__((weak));
+
 /* As C libraries have them in which threads are a library of its own, that a program may do
  * without. */
-#define OLD_AND_WEAK(name) __asm__(".weak " #name "\n.symver " #name ", " #name "@GLIBC_2.3.3")
-OLD_AND_WEAK(__pthread_register_cancel);
-OLD_AND_WEAK(__pthread_unregister_cancel);
-OLD_AND_WEAK(__pthread_unwind_next);
-#pragma weak __pthread_register_cancel
-
-static void give_back(void *unused)
-{
-	(void)unused;
-	take_back();
-}
+#define OLD(name) __asm__(".symver " #name ", " #name "@GLIBC_2.3.3")
+OLD(__pthread_register_cancel);
+OLD(__pthread_unregister_cancel);
+OLD(__pthread_unwind_next);
 
 /* A thread may be cancelled, or end, while it waits for the shell. */
 static int system_lent(const char *command, size_t bytes)
 {
-	int ret;
+	struct cleanup cleanup;
 
 	lend(bytes);
-	if (!__pthread_register_cancel) {
-		ret = real.system(command);
-		take_back();
-		return ret;
+	if (__pthread_register_cancel) {
+		if (__sigsetjmp(&cleanup, 0)) {
+			take_back();
+			__pthread_unwind_next(&cleanup);
+		}
+		__pthread_register_cancel(&cleanup);
 	}
-	pthread_cleanup_push(give_back, NULL);
-	ret = real.system(command);
-	pthread_cleanup_pop(1);
+	int ret = real.system(command);
+
+	if (__pthread_register_cancel)
+		__pthread_unregister_cancel(&cleanup);
+	take_back();
 	return ret;
 }
 
