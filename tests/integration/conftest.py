@@ -53,6 +53,14 @@ def sanitized(mallograph):
 
 
 @pytest.fixture(scope="session")
+def own_runtime(mallograph):
+    """What the thread sanitizer's runtime does not bear, or does itself in every process: a write
+    of its own to a file, a handler of signal 33, another sanitizer beside it."""
+    if b"__tsan_init" in mallograph.read_bytes():
+        pytest.skip("the thread sanitizer comes first")
+
+
+@pytest.fixture(scope="session")
 def may_preload(sanitized):
     """What the tool may not be run with where a sanitizer must come first: a preload."""
     if sanitized:

@@ -96,7 +96,7 @@ def test_a_sanitizer_without_an_allocator_is_recorded(run, tmp_path, flags):
     assert "ALLOCATED" in result.stderr and "NOT SEEN" not in result.stderr
 
 
-def test_a_preloaded_sanitizer(refused, cc):
+def test_a_preloaded_sanitizer(refused, cc, own_runtime):
     library = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True,
                              text=True).stdout.strip()
     if not os.path.isabs(library):
@@ -105,7 +105,7 @@ def test_a_preloaded_sanitizer(refused, cc):
     refused(cc("hello", HELLO), 125, library, "sanitizer", "Take it out", env=env)
 
 
-def test_no_session_file_of_any_size(run, cc):
+def test_no_session_file_of_any_size(run, cc, own_runtime):
     result = run("-q", cc("hello", HELLO), text=True,
                  before=["sh", "-c", 'ulimit -f 0; exec "$@"', "sh"])
     assert result.returncode == 125
