@@ -32,7 +32,7 @@ static uint64_t number_at(const struct finish_process *process, uint64_t time)
 {
 	uint64_t low = 0, high = process->from->next_number;
 
-	while (low < high) { /* low was taken by then, or is 0 */
+	while (low < high) {                               /* low was taken by then, or is 0 */
 		uint64_t middle = high - (high - low) / 2; /* above low, however high */
 
 		if (collect_finish_time(process->finishing,

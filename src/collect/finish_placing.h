@@ -44,7 +44,8 @@ static inline bool collect_finish_has_symbols(const struct ledger_module *module
 	return !(module->flags & (MGL_MODULE_AGENT | LEDGER_MODULE_NOWHERE));
 }
 
-/* finish_stacks.c: a place that was found before, as the next. */
+/* finish_stacks.c: a place that was found before, as the next; and whether it is one already. */
+bool collect_finish_has_loc(const struct finish_placing *placing, const struct finish_loc *loc);
 struct error *collect_finish_load_loc(struct finish_placing *placing,
 				      struct finish_loc loc) ERROR_MUST_CHECK;
 

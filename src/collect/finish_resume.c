@@ -1,6 +1,7 @@
 /* Going on with a profile that was kept and whose maker is gone, in a new one. */
 #include "collect/finish_placing.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define AGENTS 1024u /* of them in a row are more than a session has */
@@ -10,6 +11,8 @@ struct resuming {
 	struct store_reader *reader;
 	struct store_copy *copy;
 	struct map_u64 programs; /* strings that are some process's program */
+	uint64_t last_stack;     /* of those referred to */
+	enum store_table table;  /* that is copied */
 	struct error *error;
 };
 
@@ -83,6 +86,21 @@ static struct error *load_modules(struct resuming *resuming)
 	return error ? error : failure;
 }
 
+/* Agents stand where a profile has none. */
+static bool is_module(const struct resuming *resuming, uint64_t id)
+{
+	const struct ledger_stacks *stacks = &resuming->finishing->stacks;
+
+	return id && id < stacks->modules.count &&
+	       !(stacks->modules.items[id]->flags & MGL_MODULE_AGENT);
+}
+
+static struct error *load_loc(struct finish_placing *placing, struct finish_loc loc)
+{
+	return collect_finish_has_loc(placing, &loc) ? damaged("one place under two numbers")
+						     : collect_finish_load_loc(placing, loc);
+}
+
 static struct error *load_locs(struct resuming *resuming, struct finish_placing *placing)
 {
 	size_t modules = resuming->finishing->stacks.modules.count;
@@ -98,8 +116,9 @@ static struct error *load_locs(struct resuming *resuming, struct finish_placing 
 			.offset = row.offset,
 		};
 
-		error = row.id == placing->locs.count && row.module && row.module < modules
-				? collect_finish_load_loc(placing, loc)
+		error = row.id == placing->locs.count && row.module < modules &&
+					is_module(resuming, row.module)
+				? load_loc(placing, loc)
 				: damaged("places");
 	}
 	failure = store_cursor_close(cursor);
@@ -145,14 +164,80 @@ static struct error *load_stacks(struct resuming *resuming, struct finish_placin
 
 /* --- what is copied, and what it leaves to go on with ------------------------------- */
 
-static bool see_process(void *context, void *row)
+enum kind { PROCESS, MODULE, STACK, THREAD, SITE, SNAP };
+
+/* What rows refer to, which whoever reads the profile will look for. */
+static const struct reference {
+	enum store_table table;
+	enum kind to;
+	size_t offset;
+} references[] = {
+	{STORE_TABLE_API, PROCESS, offsetof(struct store_api, process)},
+	{STORE_TABLE_THREAD, PROCESS, offsetof(struct store_thread, process)},
+	{STORE_TABLE_LOSS, PROCESS, offsetof(struct store_loss, process)},
+	{STORE_TABLE_MAPPING, PROCESS, offsetof(struct store_mapping, process)},
+	{STORE_TABLE_MAPPING, MODULE, offsetof(struct store_mapping, module)},
+	{STORE_TABLE_SITE, PROCESS, offsetof(struct store_site, process)},
+	{STORE_TABLE_SITE, STACK, offsetof(struct store_site, stack)},
+	{STORE_TABLE_SITE_SIZE, SITE, offsetof(struct store_site_size, site)},
+	{STORE_TABLE_THREAD_SIZE, PROCESS, offsetof(struct store_thread_size, process)},
+	{STORE_TABLE_THREAD_SIZE, THREAD, offsetof(struct store_thread_size, thread)},
+	{STORE_TABLE_SITE_LIFETIME, SITE, offsetof(struct store_site_lifetime, site)},
+	{STORE_TABLE_SITE_THREAD, SITE, offsetof(struct store_site_thread, site)},
+	{STORE_TABLE_SITE_THREAD, THREAD, offsetof(struct store_site_thread, thread)},
+	{STORE_TABLE_SNAP, PROCESS, offsetof(struct store_snap, process)},
+	{STORE_TABLE_SERIES, SITE, offsetof(struct store_series, site)},
+	{STORE_TABLE_SERIES, SNAP, offsetof(struct store_series, snap)},
+	{STORE_TABLE_COHORT, SNAP, offsetof(struct store_cohort, snap)},
+	{STORE_TABLE_COHORT, SITE, offsetof(struct store_cohort, site)},
+	{STORE_TABLE_BLOCK, PROCESS, offsetof(struct store_block, process)},
+	{STORE_TABLE_BLOCK, SITE, offsetof(struct store_block, site)},
+	{STORE_TABLE_BLOCK, THREAD, offsetof(struct store_block, thread)},
+};
+
+static bool is_there(struct resuming *resuming, enum kind kind, uint64_t id)
 {
-	struct resuming *resuming = context;
-	const struct store_process *process = row;
+	const struct finishing *finishing = resuming->finishing;
+
+	switch (kind) {
+	case PROCESS:
+		return id <= UINT32_MAX && collect_finish_is_retired(finishing, (uint32_t)id);
+	case MODULE:
+		return is_module(resuming, id);
+	case STACK:
+		if (id > resuming->last_stack)
+			resuming->last_stack = id;
+		return true;
+	case THREAD:
+		return id <= finishing->threads;
+	case SITE:
+		return id <= finishing->sites_put;
+	default:
+		return id <= finishing->snaps;
+	}
+}
+
+static struct error *check_references(struct resuming *resuming, const void *row)
+{
+	for (size_t i = 0; i < sizeof(references) / sizeof(references[0]); i++) {
+		const struct reference *reference = &references[i];
+		uint64_t id;
+
+		if (reference->table != resuming->table)
+			continue;
+		memcpy(&id, (const char *)row + reference->offset, sizeof(id));
+		if (id && id != STORE_UNKNOWN && !is_there(resuming, reference->to, id))
+			return damaged("it refers to what is not there");
+	}
+	return NULL;
+}
+
+static struct error *see_process(struct resuming *resuming, struct store_process *process)
+{
 	const struct ledger_session *session = ledger_reader_session(resuming->finishing->reader);
 
-	if (process->id > UINT32_MAX && !resuming->error)
-		resuming->error = damaged("processes");
+	if (process->id > UINT32_MAX)
+		return damaged("processes");
 	struct finish_retired retired = {
 		.kin =
 			{
@@ -162,84 +247,105 @@ static bool see_process(void *context, void *row)
 		.start_ns = session->start_ns + process->start,
 	};
 
-	if (!resuming->error)
-		resuming->error = map_u64_set(&resuming->programs, process->exe, 1);
-	if (!resuming->error)
-		resuming->error = collect_finish_add_retired(resuming->finishing, retired);
-	return true;
+	process->source = 0;
+	TRY(map_u64_set(&resuming->programs, process->exe, 1));
+	return collect_finish_add_retired(resuming->finishing, retired);
 }
 
 /* They are dense, as this program writes them; those to come go on from there. */
-static bool see_id(struct resuming *resuming, uint64_t id, uint64_t *last)
+static struct error *see_id(uint64_t id, uint64_t *last)
 {
-	if (id != *last + 1 && !resuming->error)
-		resuming->error = damaged("ids");
+	if (id != *last + 1)
+		return damaged("ids");
 	*last = id;
-	return true;
+	return NULL;
 }
 
-static bool see_thread(void *context, void *row)
+static struct error *see_site(struct resuming *resuming, struct store_site *site)
 {
-	struct resuming *resuming = context;
-
-	return see_id(resuming, ((struct store_thread *)row)->id, &resuming->finishing->threads);
-}
-
-static bool see_snap(void *context, void *row)
-{
-	struct resuming *resuming = context;
-
-	return see_id(resuming, ((struct store_snap *)row)->id, &resuming->finishing->snaps);
-}
-
-static bool see_site(void *context, void *row)
-{
-	struct resuming *resuming = context;
-	struct store_site *site = row;
-
 	/* Places are numbered as they were, but what is known of them comes later. */
 	site->title = 0;
 	site->title_depth = STORE_UNKNOWN;
-	return see_id(resuming, site->id, &resuming->finishing->sites_put);
+	return see_id(site->id, &resuming->finishing->sites_put);
 }
 
-static bool see_series(void *context, void *row)
+static struct error *see(struct resuming *resuming, void *row)
+{
+	struct finishing *finishing = resuming->finishing;
+
+	TRY(check_references(resuming, row));
+	switch (resuming->table) {
+	case STORE_TABLE_PROCESS:
+		return see_process(resuming, row);
+	case STORE_TABLE_THREAD:
+		return see_id(((struct store_thread *)row)->id, &finishing->threads);
+	case STORE_TABLE_SNAP:
+		return see_id(((struct store_snap *)row)->id, &finishing->snaps);
+	case STORE_TABLE_SITE:
+		return see_site(resuming, row);
+	case STORE_TABLE_SERIES:
+		finishing->series++;
+		return NULL;
+	case STORE_TABLE_BLOCK:
+		finishing->blocks_left -= finishing->blocks_left > 0;
+		return NULL;
+	default:
+		return NULL;
+	}
+}
+
+static bool see_row(void *context, void *row)
 {
 	struct resuming *resuming = context;
 
-	(void)row;
-	resuming->finishing->series++;
-	return true;
+	if (!resuming->error)
+		resuming->error = see(resuming, row);
+	return !resuming->error;
 }
 
-static bool see_block(void *context, void *row)
+/* For a while one is both there and in the session file; it is the same one then. */
+static struct error *check_processes(const struct resuming *resuming)
 {
-	struct resuming *resuming = context;
+	const struct finishing *finishing = resuming->finishing;
 
-	(void)row;
-	if (resuming->finishing->blocks_left)
-		resuming->finishing->blocks_left--;
-	return true;
+	for (size_t i = 0; i < ledger_reader_process_count(finishing->reader); i++) {
+		const struct ledger_process *process = ledger_reader_process(finishing->reader, i);
+		const struct finish_retired *retired =
+			collect_finish_retired(finishing, process->serial);
+
+		if (retired && retired->kin.pid && retired->kin.pid != process->pid)
+			return damaged("a process that it has not");
+	}
+	return NULL;
+}
+
+static struct error *copy_table(struct resuming *resuming, enum store_table table)
+{
+	resuming->table = table;
+	TRY(store_copy_table(resuming->copy, table, see_row, resuming));
+	return STEAL(resuming->error);
 }
 
 static struct error *copy_all(struct resuming *resuming)
 {
-	static store_change *const changes[STORE_TABLE_COUNT] = {
-		[STORE_TABLE_PROCESS] = see_process, [STORE_TABLE_THREAD] = see_thread,
-		[STORE_TABLE_SNAP] = see_snap,       [STORE_TABLE_SITE] = see_site,
-		[STORE_TABLE_SERIES] = see_series,   [STORE_TABLE_BLOCK] = see_block,
-	};
-
-	for (int table = 0; table < STORE_TABLE_COUNT; table++) {
+	TRY(copy_table(resuming, STORE_TABLE_PROCESS));
+	TRY(check_processes(resuming));
+	TRY(load_modules(resuming));
+	for (int table = 0; table < STORE_TABLE_COUNT; table++)
+		switch (table) {
+		case STORE_TABLE_PROCESS:
+		case STORE_TABLE_SOURCE: /* of merged profiles */
 		/* Put by whoever goes on, with what it knows. */
-		if (table == STORE_TABLE_STRING || table == STORE_TABLE_MODULE ||
-		    table == STORE_TABLE_LOC || table == STORE_TABLE_LINE ||
-		    table == STORE_TABLE_STACK)
-			continue;
-		TRY(store_copy_table(resuming->copy, (enum store_table)table, changes[table],
-				     resuming));
-		TRY(STEAL(resuming->error));
-	}
+		case STORE_TABLE_STRING:
+		case STORE_TABLE_MODULE:
+		case STORE_TABLE_LOC:
+		case STORE_TABLE_LINE:
+		case STORE_TABLE_STACK:
+			break;
+		default:
+			TRY(copy_table(resuming, (enum store_table)table));
+			break;
+		}
 	return NULL;
 }
 
@@ -249,10 +355,11 @@ static struct error *resume(struct resuming *resuming)
 
 	TRY(store_copy_begin(resuming->reader, finishing->writer, &resuming->copy));
 	TRY(copy_all(resuming));
-	TRY(load_modules(resuming));
 	TRY(collect_finish_frames(finishing));
 	TRY(load_locs(resuming, finishing->placing));
 	TRY(load_stacks(resuming, finishing->placing));
+	if (resuming->last_stack >= finishing->stacks.frames.count)
+		return damaged("sites of no stack");
 	return collect_finish_frames(finishing);
 }
 

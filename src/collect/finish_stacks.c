@@ -27,6 +27,13 @@ static uint64_t loc_hash(const struct finish_loc *loc)
 			map_hash((uint64_t)loc->module << 1 | (loc->flags & STORE_LOC_EXACT)));
 }
 
+bool collect_finish_has_loc(const struct finish_placing *placing, const struct finish_loc *loc)
+{
+	struct loc_key key = {.placing = placing, .loc = *loc};
+
+	return map_index_find(&placing->loc_index, loc_hash(loc), same_loc, &key) != MAP_NONE;
+}
+
 struct error *collect_finish_load_loc(struct finish_placing *placing, struct finish_loc loc)
 {
 	TRY(vector_push(&placing->locs, loc));

@@ -165,8 +165,20 @@ struct error *collect_output_prepare(const char *pattern, const char *program, p
 	return ret->discard ? NULL : examine_directory(ret);
 }
 
+static void drop_temporary(struct collect_output *output)
+{
+	if (output->fd >= 0)
+		close(cleanup_steal_fd(&output->fd));
+	if (output->temporary)
+		unlinkat(output->directory_fd, output->temporary, 0);
+	free(output->temporary);
+	output->temporary = NULL;
+}
+
 struct error *collect_output_begin(struct collect_output *output)
 {
+	/* Of a try before this one. */
+	drop_temporary(output);
 	for (unsigned i = 0; i < MAX_TRIES; i++) {
 		free(output->temporary);
 		if (asprintf(&output->temporary, ".mallograph-%d-%u", (int)getpid(), i) < 0) {
@@ -251,13 +263,9 @@ struct error *collect_output_finish(struct collect_output *output)
 
 void collect_output_close(struct collect_output *output)
 {
-	if (output->fd >= 0)
-		close(output->fd);
-	if (output->temporary)
-		unlinkat(output->directory_fd, output->temporary, 0);
+	drop_temporary(output);
 	if (output->directory_fd >= 0)
 		close(output->directory_fd);
-	free(output->temporary);
 	free(output->directory);
 	free(output->name);
 	free(output->path);

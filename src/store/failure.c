@@ -25,6 +25,10 @@ struct error *store_write_failure(sqlite3 *db, const char *path)
 		return error_no_memory();
 	if (errnum)
 		return error_create_system(errnum, path, "cannot write the profile");
+	/* Where rows come from somewhere else. */
+	if (sqlite3_errcode(db) == SQLITE_CONSTRAINT)
+		return error_create_path(ERROR_DAMAGED, path,
+					 "not written: what it is made of contradicts itself");
 	return error_create_path(ERROR_SYSTEM, path, "cannot write the profile: %s",
 				 sqlite3_errmsg(db));
 }

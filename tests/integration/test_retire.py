@@ -195,6 +195,70 @@ def test_what_is_kept_is_damaged(record, waiting, tmp_path):
     kept.unlink()
 
 
+@pytest.fixture
+def abandoned(waiting, tmp_path):
+    """A session and what is kept beside it, in a place of ours alone; and a way to have them anew."""
+    tool, session, _, said = waiting(130)
+    wait_for(lambda: blocks_of(session) < 1 << 20)
+    abandon(tool, said)
+    kept = session.with_suffix(".mgp")
+    with sqlite3.connect(kept) as profile:
+        assert profile.execute("PRAGMA journal_mode=delete").fetchone() == ("delete",)
+    place = tmp_path / "place"
+    place.mkdir(mode=0o700)
+
+    def again():
+        subprocess.run(["cp", "-p", "--sparse=always", session, kept, place], check=True)
+        return place / session.name, place / kept.name
+
+    yield again
+    session.unlink()
+    kept.unlink()
+
+
+FALSE = {
+    "a process of another id": "UPDATE process SET id = id + 70000 WHERE id = 5",
+    "a process that is none": "DELETE FROM process WHERE id = 5",
+    "a process with another's pid": "UPDATE process SET id = 1 WHERE id = 5",
+    "a module that is none": "DELETE FROM module WHERE id = 1",
+    "a place under two numbers":
+        "DROP INDEX loc_key; UPDATE loc SET (module, offset, flags) ="
+        " (SELECT module, offset, flags FROM loc WHERE id = 1) WHERE id = 2",
+    "a site of no stack": "UPDATE site SET stack = 70000 WHERE id = 7",
+    "a thread of no process": "UPDATE thread SET process = 70000 WHERE id = 3",
+    "sizes of no site": "UPDATE site_size SET site = 70000 WHERE site = 9",
+    "a mapping of no module": "UPDATE mapping SET module = 70000 WHERE process = 4",
+    "a stack that is its own caller": "UPDATE stack SET parent = id WHERE id = 3",
+    "a key twice":
+        "CREATE TABLE a AS SELECT * FROM api; DROP TABLE api; ALTER TABLE a RENAME TO api;"
+        " INSERT INTO api SELECT * FROM api WHERE process = 6",
+    "a view for a table":
+        "ALTER TABLE site RENAME TO s; CREATE VIEW site AS SELECT * FROM s",
+}
+
+
+def test_what_is_kept_refers_to_nothing(record, abandoned, tmp_path):
+    """Nothing of it is believed, and nothing lost: it is left where it was."""
+    for name, change in FALSE.items():
+        session, kept = abandoned()
+        with sqlite3.connect(kept) as profile:
+            profile.executescript(change)
+        profile.close()
+        answer = subprocess.run([record.tool, "report", session], text=True, capture_output=True,
+                                timeout=60, check=False)
+        assert answer.returncode == 125 and "UNIQUE" not in answer.stderr, (name, answer.stderr)
+        path = tmp_path / "rest.mgp"
+        answer = subprocess.run([record.tool, "recover", "-o", path, session], text=True,
+                                capture_output=True, timeout=60, check=False)
+        assert answer.returncode == 0, (name, answer.stderr)
+        words = " ".join(answer.stderr.split())
+        assert f"{kept} is left where it is" in words and "UNIQUE" not in words, (name, words)
+        rest = report(record.tool, path, sites=0)
+        assert sum(loss["count"] for process in rest.processes for loss in process["losses"]) >= 60, name
+        assert kept.exists() and not session.exists(), name
+        assert not list(tmp_path.glob(".mallograph-*")), name
+
+
 def test_a_pipe_beside_a_session_is_not_waited_for(record, waiting, tmp_path):
     tool, session, _, said = waiting(130)
     wait_for(lambda: blocks_of(session) < 1 << 20)
