@@ -220,6 +220,8 @@ struct error *store_writer_finish(struct store_writer *writer)
 	struct error *error = store_writer_flush(writer);
 
 	if (!error)
+		error = store_writer_check_alone(writer);
+	if (!error)
 		error = store_put_meta_number(writer, "finished", 1);
 	if (!error)
 		error = store_writer_run(writer, "COMMIT");

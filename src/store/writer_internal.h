@@ -21,8 +21,9 @@ struct store_writer {
 	struct store_batch *batches[STORE_TABLE_COUNT]; /* that fill */
 	struct store_queue *queue; /* while there is one, the above and the database are its */
 	unsigned int flushed;
-	bool kept; /* something of it is in the file for good */
-	int nice;  /* of the queue's thread */
+	bool kept;        /* something of it is in the file for good */
+	uint64_t version; /* then: another once somebody else has changed it */
+	int nice;         /* of the queue's thread */
 	sqlite3_stmt *insert_meta;
 	struct strbuf bytes; /* of all strings, one after the other */
 	VECTOR(struct interned) strings;
@@ -40,7 +41,9 @@ struct error *store_writer_settle(struct store_writer *writer) ERROR_MUST_CHECK;
 /* All rows put so far are in the database, which is the caller's likewise. */
 struct error *store_writer_flush(struct store_writer *writer) ERROR_MUST_CHECK;
 
-/* writer_keep.c: after the last transaction; the file is whole without what is beside it. */
+/* writer_keep.c: before a transaction ends. Of one that is not kept nobody else has the file. */
+struct error *store_writer_check_alone(struct store_writer *writer) ERROR_MUST_CHECK;
+/* After the last transaction; the file is whole without what is beside it. */
 struct error *store_writer_end_keeping(struct store_writer *writer) ERROR_MUST_CHECK;
 
 #endif

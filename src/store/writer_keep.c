@@ -47,6 +47,30 @@ static struct error *set_journal(struct store_writer *writer, const char *mode, 
 	return NULL;
 }
 
+/* The number changes with what other connections commit, not with what this one does. */
+static struct error *read_version(struct store_writer *writer, uint64_t *ret)
+{
+	char word[WORD_BYTES] = "";
+
+	if (sqlite3_exec(writer->db, "PRAGMA data_version", take_word, word, NULL) != SQLITE_OK)
+		return store_write_failure(writer->db, writer->name);
+	*ret = strtoull(word, NULL, 10);
+	return NULL;
+}
+
+struct error *store_writer_check_alone(struct store_writer *writer)
+{
+	uint64_t version = 0;
+
+	if (!writer->kept)
+		return NULL;
+	TRY(read_version(writer, &version));
+	return version == writer->version
+		       ? NULL
+		       : error_create_path(ERROR_DAMAGED, writer->name,
+					   "somebody else wrote into the profile");
+}
+
 /* From now on a transaction that is cut short must leave what was there; and others may look.
  * The lock that was held alone is let go of by the next access. */
 static struct error *begin_keeping(struct store_writer *writer)
@@ -57,6 +81,7 @@ static struct error *begin_keeping(struct store_writer *writer)
 	TRY(set_journal(writer, "wal", &done));
 	if (!done)
 		return error_create(ERROR_SYSTEM, "the profile cannot be kept while it is written");
+	TRY(read_version(writer, &writer->version));
 	writer->kept = true;
 	return NULL;
 }
@@ -64,6 +89,7 @@ static struct error *begin_keeping(struct store_writer *writer)
 struct error *store_writer_keep(struct store_writer *writer)
 {
 	TRY(store_writer_flush(writer));
+	TRY(store_writer_check_alone(writer));
 	TRY(store_writer_run(writer, "COMMIT"));
 	if (!writer->kept)
 		TRY(begin_keeping(writer));

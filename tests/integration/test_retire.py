@@ -259,6 +259,25 @@ def test_what_is_kept_refers_to_nothing(record, abandoned, tmp_path):
         assert not list(tmp_path.glob(".mallograph-*")), name
 
 
+@pytest.mark.parametrize("change", [FALSE["a process of another id"], "INSERT INTO string VALUES (90000, 'x')"])
+def test_somebody_writes_into_what_is_kept(record, waiting, tmp_path, change):
+    """While the tool does, who goes by what it wrote itself. It looks, and has it read anew."""
+    tool, session, profile, said = waiting(130)
+    wait_for(lambda: blocks_of(session) < 1 << 20)
+    with sqlite3.connect(session.with_suffix(".mgp"), timeout=10) as kept:
+        kept.executescript(change)
+    kept.close()
+    tool.stdin.close()
+    assert tool.wait(60) == 0
+    everybody = [one for one in read_said(said) if one.words.get("role")]
+    if profile.exists():  # what was added harms nobody
+        assert_exact(report(record.tool, profile, sites=0), everybody)
+        return
+    rest = recovered(record, session, tmp_path / "rest.mgp")
+    assert sum(loss["count"] for process in rest.processes for loss in process["losses"]) >= 60
+    session.with_suffix(".mgp").unlink()
+
+
 def test_a_pipe_beside_a_session_is_not_waited_for(record, waiting, tmp_path):
     tool, session, _, said = waiting(130)
     wait_for(lambda: blocks_of(session) < 1 << 20)
