@@ -39,6 +39,15 @@ static bool maps(const char *pid, const struct stat *st)
 	return false;
 }
 
+bool collect_is_mapped_by(pid_t pid, int fd)
+{
+	struct stat st;
+	char name[16];
+
+	snprintf(name, sizeof(name), "%d", (int)pid);
+	return fstat(fd, &st) == 0 && maps(name, &st);
+}
+
 bool collect_is_mapped(int fd)
 {
 	struct stat st;

@@ -6,8 +6,10 @@
 #define MALLOGRAPH_COLLECT_MAPPED_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* fd: the file. Where /proc cannot be listed nobody does. This process does not count. */
 bool collect_is_mapped(int fd);
+bool collect_is_mapped_by(pid_t pid, int fd);
 
 #endif

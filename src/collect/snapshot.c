@@ -74,6 +74,7 @@ void collect_snapshots_free(struct collect_snapshots *snapshots)
 	snapshot_tree_free(&snapshots->tree);
 	map_u64_free(&snapshots->by_serial);
 	map_u64_free(&snapshots->ends);
+	collect_whose_free(&snapshots->whose);
 	ledger_reader_close(snapshots->reader);
 	free(snapshots->name);
 	free(snapshots);
@@ -134,13 +135,18 @@ static struct error *add_subject(struct collect_snapshots *snapshots,
 	subject->pid = process->pid;
 	subject->start_ns = process->start_ns;
 	subject->directory = -1;
-	if (snapshots->held < snapshots->max_held) {
-		subject->directory = collect_resident_open(process->pid, process->starttime);
+	struct error *error =
+		collect_whose(&snapshots->whose, process, ledger_reader_session(snapshots->reader),
+			      snapshots->fd, &subject->here);
+
+	subject->is_forgotten = subject->here == 0;
+	if (subject->here && snapshots->held < snapshots->max_held) {
+		subject->directory = collect_resident_open(subject->here, process->starttime);
 		subject->is_forgotten = subject->directory < 0;
 	}
 	snapshots->held += subject->directory >= 0;
-
-	struct error *error = vector_push(&snapshots->subjects, subject);
+	if (!error)
+		error = vector_push(&snapshots->subjects, subject);
 
 	if (error) {
 		forget_process(subject);
@@ -150,18 +156,32 @@ static struct error *add_subject(struct collect_snapshots *snapshots,
 	return map_u64_set(&snapshots->by_serial, process->serial, snapshots->subjects.count - 1);
 }
 
+/* The same pid in another namespace is another process: one that was forked or spawned took it from
+ * nobody but who ended, and that shows where it is looked at. */
+static bool is_ended_by(const struct snapshot_subject *subject,
+			const struct ledger_process *process)
+{
+	if (subject->pid != process->pid)
+		return false;
+	if (process->how == MGL_HOW_EXEC && process->parent)
+		return subject->history.serial == process->parent;
+	return process->how == MGL_HOW_EXEC || process->how == MGL_HOW_ROOT ||
+	       subject->directory < 0;
+}
+
 /* New processes; and those before them with the same pid are what an exec ended. */
 static struct error *add_subjects(struct collect_snapshots *snapshots)
 {
 	size_t count = ledger_reader_process_count(snapshots->reader);
 
+	collect_whose_begin(&snapshots->whose);
 	for (size_t i = 0; i < count; i++) {
 		const struct ledger_process *process = ledger_reader_process(snapshots->reader, i);
 
 		if (map_u64_find(&snapshots->by_serial, process->serial))
 			continue;
 		for (size_t j = 0; j < snapshots->subjects.count; j++)
-			if (snapshots->subjects.items[j]->pid == process->pid)
+			if (is_ended_by(snapshots->subjects.items[j], process))
 				forget_process(snapshots->subjects.items[j]);
 		TRY(add_subject(snapshots, process));
 	}
@@ -281,7 +301,7 @@ static bool is_alive(struct snapshot_subject *subject, struct collect_resident *
 		return collect_resident_read(subject->directory, resident);
 	*resident = (struct collect_resident){COLLECT_UNKNOWN, COLLECT_UNKNOWN, COLLECT_UNKNOWN,
 					      COLLECT_UNKNOWN, COLLECT_UNKNOWN, COLLECT_UNKNOWN};
-	return kill(subject->pid, 0) == 0 || errno == EPERM;
+	return kill(subject->here, 0) == 0 || errno == EPERM;
 }
 
 /* place: in the reader's processes. */

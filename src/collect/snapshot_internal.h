@@ -6,6 +6,7 @@
 #include "collect/early.h"
 #include "collect/snapshot.h"
 #include "collect/snapshot_tree.h"
+#include "collect/whose.h"
 #include "ledger/reader.h"
 
 #define COLLECT_WORK_SHARE 50
@@ -29,7 +30,8 @@ struct snapshot_stand {
 /* A process that is looked at. */
 struct snapshot_subject {
 	struct collect_history history;
-	pid_t pid;
+	pid_t pid;         /* as it calls itself */
+	pid_t here;        /* as it is called in this namespace; 0 = it has ended */
 	int directory;     /* /proc/PID; -1 = it has ended, or too many are open */
 	bool is_forgotten; /* it has ended */
 	VECTOR(struct snapshot_row) rows;
@@ -62,6 +64,7 @@ struct collect_snapshots {
 	size_t max_held;
 	struct snapshot_subject all; /* its snapshots are of all of them together */
 	struct snapshot_tree tree;
+	struct collect_whose whose;
 	struct map_u64 ends; /* by pid: when it was last waited for */
 	uint64_t ends_of;    /* the reader that says so */
 	struct map_u64 by_serial;
@@ -87,6 +90,8 @@ struct error *collect_snapshots_add_stay(struct collect_snapshots *snapshots,
 /* The last look at one that has ended. */
 struct error *collect_snapshots_settle(struct collect_snapshots *snapshots, size_t place,
 				       struct snapshot_subject *subject) ERROR_MUST_CHECK;
+/* Those that were taken for ended and did something since were not: the tree may have had more. */
+struct error *collect_snapshots_doubt(struct collect_snapshots *snapshots) ERROR_MUST_CHECK;
 /* All were looked at. */
 struct error *collect_snapshots_close_look(struct collect_snapshots *snapshots,
 					   uint64_t start_ns) ERROR_MUST_CHECK;

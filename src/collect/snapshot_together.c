@@ -73,7 +73,10 @@ static struct error *end_of(struct collect_snapshots *snapshots,
 
 	const uint64_t *waited = map_u64_find(&snapshots->ends, (uint32_t)subject->pid);
 
-	*ret = waited && *waited > subject->start_ns ? *waited : clock_now_ns();
+	/* In another namespace it may be another that was waited for. */
+	*ret = waited && *waited > subject->start_ns && !snapshots->whose.has_spaces
+		       ? *waited
+		       : clock_now_ns();
 	return NULL;
 }
 
@@ -177,10 +180,29 @@ struct error *collect_snapshots_leave(struct collect_snapshots *snapshots, size_
 	return NULL;
 }
 
+struct error *collect_snapshots_doubt(struct collect_snapshots *snapshots)
+{
+	for (size_t i = 0; i < ledger_reader_process_count(snapshots->reader); i++) {
+		uint32_t serial = ledger_reader_process(snapshots->reader, i)->serial;
+		struct snapshot_subject *subject = collect_snapshots_subject(snapshots, serial);
+		struct ledger_glance glance;
+		struct total total = {0};
+
+		if (!subject || !subject->is_settled)
+			continue;
+		TRY(ledger_rows_glance(snapshots->reader, i, add_row, &total, &glance));
+		/* At any time, beside all that was known of the others. */
+		if (total.in != subject->bytes_in)
+			snapshots->tree.bound += glance.peak;
+	}
+	return NULL;
+}
+
 struct error *collect_snapshots_end(struct collect_snapshots *snapshots)
 {
 	snapshots->reader_bytes = 0;
-	return collect_snapshots_take(snapshots);
+	TRY(collect_snapshots_take(snapshots));
+	return collect_snapshots_doubt(snapshots);
 }
 
 bool collect_snapshots_together(const struct collect_snapshots *snapshots,

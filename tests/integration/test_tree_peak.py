@@ -2,8 +2,11 @@
 
 import resource
 import sqlite3
+import subprocess
 
 import pytest
+
+from oracle import report
 
 COUNT, SIZE = 8, 1000000
 
@@ -51,6 +54,37 @@ def test_in_turn(record, path):
     most, bound, shares = tree_of(path)
     assert most <= SIZE <= bound
     assert shares in (most, None)
+
+
+@pytest.mark.parametrize("before", [
+    ["unshare", "-p", "-f"], ["unshare", "-p", "-f", "--mount-proc"],
+    ["unshare", "-p", "-f", "sh", "-c", "unshare -p -f \"$@\"; exit $?", "sh"]],
+    ids=["plain", "proc", "nested"])  # fmt: skip
+def test_in_a_pid_namespace(record, path, before):
+    """Where pids are others' here: of processes that are as old as the system, most of them."""
+    if subprocess.run(["unshare", "-p", "-f", "true"], capture_output=True).returncode:
+        pytest.skip("no pid namespaces")
+    record.run("brood", "together", COUNT, SIZE, 1000, options=["-o", path], before=before)
+    most, bound, shares = tree_of(path)
+    assert COUNT * SIZE <= most <= bound < COUNT * SIZE + (100 << 10)
+    assert shares == most
+    processes = report(record.tool, path, sites=0).processes
+    children = [one for one in processes if one["peak_bytes"] == SIZE]
+    assert len(children) == COUNT
+    assert all(one["rss_peak_bytes"] for one in children)
+
+
+def test_in_many_pid_namespaces(record, path):
+    """All of the same pids."""
+    if subprocess.run(["unshare", "-p", "-f", "true"], capture_output=True).returncode:
+        pytest.skip("no pid namespaces")
+    said = record.new_paths()[1]
+    one = f"unshare -p -f {record.program('brood')} {said} together 3 {SIZE} 1000 &"
+    command = ["sh", "-c", f"{one} {one} {one} wait"]
+    subprocess.run([record.tool, "-q", "-o", path, "--", *command], check=True, timeout=60)
+    most, bound, shares = tree_of(path)
+    assert 9 * SIZE <= most <= bound < 9 * SIZE + (200 << 10)
+    assert shares == most
 
 
 def test_alone(record, path):

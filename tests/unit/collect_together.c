@@ -195,11 +195,44 @@ static void test_in_turn(void **state)
 	snapshot_tree_free(&tree);
 }
 
+/* Its pid is nobody's here, as in another namespace: it is taken for ended, and goes on. */
+static void test_one_that_nobody_finds(void **state)
+{
+	static struct play play;
+	struct collect_together together;
+
+	(void)state;
+	play = (struct play){.seed = 1};
+	writer_begin(&play.writer, 64);
+	come(&play);
+	come(&play);
+	struct actor *hidden = &play.actors[1];
+
+	hidden->process->header->pid = 0x7ffffff0;
+	assert_null(collect_snapshots_create(play.writer.fd, "test", 64, 0, &play.snapshots));
+	look(&play);
+	for (unsigned int i = 0; i < 2; i++) {
+		writer_allocs(play.actors[i].row, 1, 1000);
+		play.actors[i].process->header->max = 1000;
+		look(&play);
+	}
+	writer_frees(hidden->row, 1, 1000);
+	assert_null(collect_snapshots_end(play.snapshots));
+	assert_true(collect_snapshots_together(play.snapshots, &together));
+	assert_int_equal(together.most.live_bytes, 1000);
+	assert_int_equal(together.bound, 2000);
+	go(&play.actors[0]);
+	go(hidden);
+	collect_snapshots_free(play.snapshots);
+	writer_end(&play.writer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_between_bounds),
 		cmocka_unit_test(test_in_turn),
+		cmocka_unit_test(test_one_that_nobody_finds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
