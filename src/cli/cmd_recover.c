@@ -4,6 +4,7 @@
 #include "cli/symbols.h"
 #include "collect/output.h"
 #include "collect/recover.h"
+#include "collect/sweep.h"
 
 static const struct cli_option options_table[] = {
 	{'o', "output", "FILE",
@@ -65,6 +66,7 @@ static int recover_all(const struct collect_sessions *sessions, const struct rec
 {
 	int exit_code = 0;
 
+	collect_sweep();
 	if (sessions->list.count == 0)
 		cli_note("nothing to recover");
 	/* Oldest first, so that numbered names tell the order. */

@@ -149,8 +149,8 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 	look_last(ret->snapshots);
 	collect_retiring_end(ret->retiring);
 	ret->unsaved = finish(ret);
-	if (ret->running > 0)
-		collect_session_stop(&ret->session);
+	/* One that has no ledger yet may still run, and would fill one that nobody can read. */
+	collect_session_stop(&ret->session);
 	/* An empty recording is not worth a file. */
 	if (!ret->unsaved && !ret->output.discard && ret->recorded > 0)
 		ret->unsaved = save(ret);

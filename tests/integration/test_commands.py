@@ -288,6 +288,22 @@ def test_recover_leaves_what_is_being_recorded(run, mallograph, runtime, tmp_pat
     assert (tmp_path / "x.mgl").exists()
 
 
+def test_recover_removes_what_dead_tools_were_making(mallograph, tmp_path, in_namespace):
+    """Files that were to become profiles, and SQLite's of profiles that are gone."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    gone = [f"mallograph-{dead.pid}-aZ09bc", f"mallograph-{dead.pid}-aZ09bc-journal", "1-2.mgp-shm",
+            "1-2.mgp-wal"]
+    kept = [f"mallograph-{os.getpid()}-aZ09bc", f"mallograph-{dead.pid}-aZ", "3-4.mgp",
+            "3-4.mgp-shm", "notes-shm"]
+    result = in_namespace(
+        'mount -t tmpfs none /dev/shm && export XDG_RUNTIME_DIR=/dev/shm && tool=$1 && shift && '
+        'mkdir -m 700 /dev/shm/mallograph && cd /dev/shm/mallograph && touch "$@" && '
+        '"$tool" recover && ls -1', mallograph, *gone, *kept, env=os.environ, cwd=tmp_path)
+    assert result.stderr == "mallograph: nothing to recover\n"
+    assert sorted(result.stdout.split()) == sorted(kept)
+
+
 def test_recover_removes_what_holds_nothing(run, runtime, tmp_path):
     run("-q", "-o", "x.mgl", "true")
     place = runtime / "mallograph"

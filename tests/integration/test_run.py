@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from oracle import wait_for
+
 # What a process can tell of how it was started, but for its pid and its parent's.
 MIRROR = r"""
 #include <dirent.h>
@@ -310,6 +312,34 @@ def test_children_left_running_are_told(run, tmp_path):
         assert "1 process still runs; it is recorded up to now" in result.stderr
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_a_daemon_fills_nothing_that_nobody_can_read(run, cc, tmp_path):
+    """It had no ledger when the program ended, and gets none that grows."""
+    daemon = cc("daemon", """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	if (fork()) return 0;
+	close(0), close(1), close(2), setsid();
+	while (access("go", F_OK)) usleep(10000);
+	for (int i = 0; i < 1000000; i++) if (!malloc(10)) return 1;
+	dprintf(open("new", O_CREAT | O_WRONLY, 0600), "%d", getpid());
+	rename("new", "done");
+	for (int i = 0; i < 1000 && !access("done", F_OK); i++) usleep(10000);
+	return 0;
+}""", "-fno-builtin")
+    assert run("-q", daemon).returncode == 0
+    (tmp_path / "go").touch()
+    wait_for(lambda: (tmp_path / "done").exists())
+    pid = (tmp_path / "done").read_text()
+    maps = [line.split() for line in open(f"/proc/{pid}/maps") if ".mgl" in line]
+    (tmp_path / "done").unlink()
+    sizes = [int(end, 16) - int(start, 16) for start, end in (one[0].split("-") for one in maps)]
+    assert sum(sizes) <= 8 << 20
 
 
 BIG = "import subprocess,sys; subprocess.run([sys.executable, '-c', 'x = bytes(150 << 20)'])"
