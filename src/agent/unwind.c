@@ -19,8 +19,6 @@
 #define STACKS_APART     (UINT64_C(64) << 20)
 #define BRANCHES         8u /* followed, to a memo */
 
-static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
-
 /* --- steps off the hot path ------------------------------------------------------------ */
 
 /* Makes `bytes` from sp on readable, if they can be. */
@@ -115,19 +113,19 @@ static enum unwind_step step_frame_pointer(struct thread *t, struct unwind_state
 		return step_other_stack(t, u, c, where);
 	if (bp % 8 || bp >> 47 || !reach(u, c, bp + 16))
 		return UNWIND_CUT;
-	pc = load(bp + 8);
+	pc = unwind_load(bp + 8);
 	if (pc == 0)
 		return UNWIND_END;
 	uint64_t rule = rule_of(t, u, rules_table(), pc - 1);
 
 	if (rule_kind(rule) == RULE_NO_CODE ||
 	    (!(rule_where(rule) & RULE_AFTER_CALL) &&
-	     !((rule_where(rule) & RULE_GOROUTINE) && load(bp) == 0) &&
-	     !is_made_chain(c, pc, where | rule_where(rule), load(bp))))
+	     !((rule_where(rule) & RULE_GOROUTINE) && unwind_load(bp) == 0) &&
+	     !is_made_chain(c, pc, where | rule_where(rule), unwind_load(bp))))
 		return UNWIND_CUT;
 	c->pc = pc;
 	c->sp = bp + 16;
-	c->bp = load(bp);
+	c->bp = unwind_load(bp);
 	c->exact = false;
 	c->flags = MGL_NODE_FP;
 	return UNWIND_ON;
@@ -152,17 +150,17 @@ static enum unwind_step step_simple(struct unwind_state *u, struct unwind_cursor
 		if (cfa < c->sp || cfa % 8 || !reach(u, c, cfa + 8))
 			return UNWIND_CUT;
 		saved = c->bp + RULE_DEREF_ABOVE - rule_save(rule) * 8;
-		cfa = load(cfa);
+		cfa = unwind_load(cfa);
 	}
 	if (cfa <= c->sp || cfa % 8 || !reach(u, c, cfa))
 		return UNWIND_CUT;
 	if (rule_save(rule)) {
 		if (saved >= c->sp && saved <= c->high - 8)
-			c->bp = load(saved);
+			c->bp = unwind_load(saved);
 		else if (!load_popped(u, c, saved))
 			return UNWIND_CUT;
 	}
-	c->pc = load(cfa - 8);
+	c->pc = unwind_load(cfa - 8);
 	c->sp = cfa;
 	c->exact = false;
 	return c->pc ? UNWIND_ON : UNWIND_END;
@@ -218,10 +216,10 @@ static inline struct unwind_frame *walk_simple(struct unwind_cursor *c, struct u
 		if (save) {
 			if (AGENT_UNLIKELY(save - 1 > size))
 				break;
-			next_bp = load(cfa - save * 8);
+			next_bp = unwind_load(cfa - save * 8);
 		}
 		*f++ = (struct unwind_frame){pc, sp, bp, rule};
-		pc = load(cfa - 8);
+		pc = unwind_load(cfa - 8);
 		sp = cfa;
 		bp = next_bp;
 		room -= size + 1;
@@ -416,7 +414,7 @@ static inline struct unwind_memo *memo_guess(const struct unwind_state *u,
 			return &u->hot.memo[hint & UNWIND_HINT_MASK];
 		if (AGENT_UNLIKELY(regs->sp < u->stacks.home_low || at >= u->stacks.home_high))
 			return NULL;
-		*key = unwind_memo_key(*key, load(at));
+		*key = unwind_memo_key(*key, unwind_load(at));
 	}
 	return NULL;
 }
@@ -433,7 +431,7 @@ static AGENT_COLD void branch_make(struct unwind_state *u, struct unwind_memo *e
 	unwind_hint_set(u, *key, UNWIND_BRANCH | w->at[i]);
 	e->key = unwind_key_part(moved);
 	unwind_hint_set(u, moved, (uint64_t)(e - u->hot.memo));
-	*key = unwind_memo_key(*key, load(at));
+	*key = unwind_memo_key(*key, unwind_load(at));
 	u->memo_old = NULL;
 }
 
@@ -444,7 +442,7 @@ static inline bool memo_is_of(const struct unwind_memo *e, const struct unwind_r
 	       !(e->bp_matters && e->sp + e->site.bp != regs->bp);
 }
 
-#define DIFFERS(i) AGENT_UNLIKELY(load(sp + (uint64_t)w->at[i] * 8) != w->value[i])
+#define DIFFERS(i) AGENT_UNLIKELY(unwind_load(sp + (uint64_t)w->at[i] * 8) != w->value[i])
 
 static inline bool words_same(const struct unwind_memo *e, uint64_t sp)
 {

@@ -132,6 +132,11 @@ struct unwind_cursor {
 	bool exact;     /* pc is the instruction itself */
 };
 
+/* A word of a stack, which may lie anywhere. */
+typedef uint64_t unwind_word __attribute__((aligned(1), may_alias));
+
+static inline uint64_t unwind_load(uint64_t at) { return *(const unwind_word *)(uintptr_t)at; }
+
 static inline struct unwind_frame unwind_frame_of(const struct unwind_cursor *c, uint64_t rule)
 {
 	return (struct unwind_frame){c->pc, c->sp, c->bp,

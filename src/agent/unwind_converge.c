@@ -3,8 +3,6 @@
  */
 #include "agent/unwind_saved.h"
 
-static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
-
 static inline bool is_met(const struct saved_frame *f, uint64_t key, uint64_t sp, uint64_t bp)
 {
 	return f->sp == sp && f->key == key && !((f->bp ^ bp) & f->bp_mask);
@@ -42,10 +40,10 @@ static inline bool approach(struct unwind_state *u, struct unwind_cursor *c,
 		if (save) {
 			if (AGENT_UNLIKELY(save - 1 > size))
 				break;
-			next_bp = load(cfa - save * 8);
+			next_bp = unwind_load(cfa - save * 8);
 		}
 		*out++ = (struct unwind_frame){pc, sp, bp, rule};
-		pc = load(cfa - 8);
+		pc = unwind_load(cfa - 8);
 		sp = cfa;
 		bp = next_bp;
 		room -= size + 1;
@@ -74,8 +72,8 @@ static inline bool leave(struct thread *t, struct unwind_state *u, struct unwind
 			   cfa <= c->sp || cfa % 8 || cfa > c->high || at < c->sp || at > cfa))
 		return unwind_step(t, u, c, rule) == UNWIND_ON;
 	if (at != cfa)
-		c->bp = load(at);
-	c->pc = load(cfa - 8);
+		c->bp = unwind_load(at);
+	c->pc = unwind_load(cfa - 8);
 	c->sp = cfa;
 	return c->pc != 0;
 }

@@ -15,8 +15,6 @@
 /* A fiber's stack is at most so large, for what is kept of it to be looked at. */
 #define FIBER_BYTES (UINT64_C(1) << 20)
 
-static inline uint64_t load(uint64_t at) { return *(const uint64_t *)(uintptr_t)at; }
-
 /* --- memory ------------------------------------------------------------------------------ */
 
 static const uint64_t never_differs;

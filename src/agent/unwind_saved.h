@@ -71,7 +71,7 @@ static inline uint64_t unwind_key(uint64_t pc, uint32_t flags)
 static inline const struct unwind_pair *unwind_verify(const struct unwind_pair *p,
 						      const struct unwind_pair *first)
 {
-#define DIFFERS(pair) AGENT_UNLIKELY(*(const uint64_t *)(uintptr_t)(pair)->at != (pair)->value)
+#define DIFFERS(pair) AGENT_UNLIKELY(unwind_load((pair)->at) != (pair)->value)
 	for (; p > first; p -= UNWIND_PAD) {
 		if (DIFFERS(p - 1))
 			return p - 1;

@@ -28,8 +28,10 @@ def graph_files(build):
 
 
 @pytest.fixture(scope="module")
-def graph(build):
+def graph(build, sanitized):
     """frames: function -> bytes; kinds: function -> how it grows; calls: function -> callees."""
+    if sanitized:
+        pytest.skip("the agent is made to trap")
     frames, kinds, calls = {}, {}, collections.defaultdict(set)
     for path in graph_files(build):
         for line in path.read_text().splitlines():
