@@ -50,7 +50,14 @@ void agent_count_loss(enum mgl_loss kind, uint64_t count)
 					  memory_order_relaxed);
 }
 
-void agent_count_early(void) { atomic_fetch_add_explicit(&early_calls, 1, memory_order_relaxed); }
+/* A thread that is new where no call is allowed any more has a process that records. */
+void agent_count_early(void)
+{
+	if (agent_frozen && agent_process)
+		agent_count_loss(MGL_LOSS_EARLY_CALLS, 1);
+	else
+		atomic_fetch_add_explicit(&early_calls, 1, memory_order_relaxed);
+}
 
 /* A child of fork has a process gate of 0, and the ledger is not its own. */
 AGENT_COLD void *agent_missed(void *made)

@@ -7,6 +7,7 @@
 #include "analyze/info.h"
 #include "analyze/together.h"
 #include "base/units.h"
+#include "report/head.h"
 #include "report/lineage.h"
 #include "report/words.h"
 
@@ -72,35 +73,48 @@ static void put_contents(struct strbuf *out, const struct analyze_model *model,
 	strbuf_append_char(out, '\n');
 }
 
+static void put_loss(struct strbuf *out, const struct analyze_process *process,
+		     const struct analyze_loss *loss, const struct report_style *style)
+{
+	CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
+
+	strbuf_printf(&text, "%s of %" PRIu32 ": ", report_is_loss(loss) ? "not seen" : "note",
+		      process->id);
+	report_put_loss(&text, loss);
+	if (text.failed) {
+		out->failed = true;
+		return;
+	}
+	strbuf_fill(out, ' ', 2);
+	report_put_wrapped(out, text.text, 4, report_columns(style));
+	strbuf_append_char(out, '\n');
+}
+
 /* What was not seen, of each that has some; of many the first. */
 static void put_losses(struct strbuf *out, const struct analyze_model *model,
 		       const struct report_style *style)
 {
+	static const struct analyze_text unknown = {"unknown_frees", 13};
 	size_t told = 0, left = 0;
 
 	for (size_t i = 0; i < model->process_count; i++) {
 		const struct analyze_process *process = &model->processes[i];
+		bool has_unknown = report_has_unknown_frees(process);
 
-		if (process->loss_count && told == LOSSES) {
+		if (process->loss_count == 0 && !has_unknown)
+			continue;
+		if (told == LOSSES) {
 			left++;
 			continue;
 		}
-		told += process->loss_count > 0;
-		for (size_t j = 0; j < process->loss_count; j++) {
-			CLEANUP_STRBUF struct strbuf text = STRBUF_EMPTY;
-
-			strbuf_printf(&text, "%s of %" PRIu32 ": ",
-				      report_is_loss(&process->losses[j]) ? "not seen" : "note",
-				      process->id);
-			report_put_loss(&text, &process->losses[j]);
-			if (text.failed) {
-				out->failed = true;
-				return;
-			}
-			strbuf_fill(out, ' ', 2);
-			report_put_wrapped(out, text.text, 4, report_columns(style));
-			strbuf_append_char(out, '\n');
-		}
+		told++;
+		for (size_t j = 0; j < process->loss_count; j++)
+			put_loss(out, process, &process->losses[j], style);
+		if (has_unknown)
+			put_loss(out, process,
+				 &((struct analyze_loss){.kind = unknown,
+							 .count = process->unknown_frees}),
+				 style);
 	}
 	if (left) {
 		strbuf_append(out, "  and of ");
