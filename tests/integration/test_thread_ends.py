@@ -39,7 +39,7 @@ def test_destructors_of_all_kinds_at_once(record):
 
 
 def test_cancelled_threads_clean_up(record):
-    """In a sleep, a read, a wait, and between two calls."""
+    """In a sleep, a read, a printf, a wait, and between two calls."""
     process = assert_exact(record.run("thread_ends", "cancelled", 200))
     assert process.header.slot_count <= 3
 

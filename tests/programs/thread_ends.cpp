@@ -7,8 +7,8 @@
  *                 may, and each time frees a block of another thread
  *   detached      in a key's destructor, of threads that nobody waits for
  *   all           in all of these at once, 8 threads at a time
- *   cancelled     cancelled in nanosleep, read, a condition's wait and between two calls, with cleanup
- *                 handlers
+ *   cancelled     cancelled in nanosleep, read, fprintf, a condition's wait and between two calls, with
+ *                 cleanup handlers
  *   main_first    when main has long ended; the last one says the counts
  * Says its tally (of the sites in this program).
  */
@@ -16,6 +16,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <threads.h>
 #include <time.h>
@@ -189,6 +190,7 @@ void *use_all(void *)
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 int pipes[2];
+FILE *stuck; /* a pipe that nobody reads */
 std::atomic<uint64_t> ready;
 
 void on_cancel(void *block)
@@ -212,6 +214,9 @@ void wait_in(uint64_t how)
 		if (read(pipes[0], &byte, 1) >= 0)
 			_exit(5);
 	} else if (how == 2) {
+		for (;;)
+			fprintf(stuck, "%5000d", 7);
+	} else if (how == 3) {
 		pthread_mutex_lock(&lock);
 		pthread_cleanup_push(unlock, NULL);
 		for (;;)
@@ -231,7 +236,7 @@ void *be_cancelled(void *number)
 	pthread_setspecific(key, make(430));
 	pthread_cleanup_push(on_cancel, make(440));
 	pthread_cleanup_push(on_cancel, make(450));
-	wait_in(reinterpret_cast<uintptr_t>(number) % 4);
+	wait_in(reinterpret_cast<uintptr_t>(number) % 5);
 	pthread_cleanup_pop(0);
 	pthread_cleanup_pop(0);
 	_exit(6);
@@ -241,6 +246,11 @@ void cancel_each()
 {
 	pthread_t thread;
 	void *result;
+	int full[2];
+
+	if (pipe(full) != 0)
+		_exit(8);
+	stuck = fdopen(full[1], "w");
 
 	for (uint64_t i = 0; i < thread_count; i++) {
 		ready = 0;
@@ -253,6 +263,8 @@ void cancel_each()
 		if (result != PTHREAD_CANCELED)
 			_exit(7);
 	}
+	/* Or the C library waits for a reader at exit. */
+	fcntl(full[1], F_SETFL, O_NONBLOCK);
 }
 
 /* --- all of it ------------------------------------------------------------------------ */
