@@ -8,6 +8,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "agent/core.h"
@@ -245,8 +247,13 @@ static bool may_look(void) { return !agent_frozen && !agent_filtered; }
 
 bool target_reaches(const char *file)
 {
+	struct statfs fs = {0};
+
+	if (!may_look())
+		return true;
 	/* access(2) judges without the capabilities that an exec takes away. */
-	return !may_look() || sys_call3(SYS_access, (long)file, R_OK, 0) == 0;
+	return sys_call3(SYS_access, (long)file, R_OK, 0) == 0 &&
+	       (sys_call3(SYS_statfs, (long)file, (long)&fs, 0) != 0 || !(fs.f_flags & ST_NOEXEC));
 }
 
 bool target_takes(char *const envp[], size_t arguments)

@@ -19,7 +19,8 @@
 
 #define TARGET_ROOM 8192u
 
-/* Whether a new program could open the file: not after a chroot, or with fewer rights. */
+/* Whether a new program could load the file: not after a chroot, with fewer rights, or from a file
+ * system mounted noexec. */
 bool target_reaches(const char *file);
 
 /* Whether the kernel takes envp with our variables in it, beside arguments of so many bytes,

@@ -25,15 +25,15 @@ static struct rlimit raise_file_size(void)
 	return before;
 }
 
-/* One is held for each process that runs; the program has been forked with its own limit. */
-static void raise_descriptors(void)
+/* The program has been forked with its own. */
+static void raise_limit(__rlimit_resource_t which)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+	if (getrlimit(which, &limit) != 0)
 		return;
 	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	setrlimit(which, &limit);
 }
 
 static struct error *prepare(const struct collect_run_options *options, struct collect_run *run)
@@ -78,7 +78,9 @@ static struct error *launch(const struct collect_run_options *options, struct co
 		},
 		&launched));
 	run->pid = launched.pid;
-	raise_descriptors();
+	/* One is held for each process that runs. */
+	raise_limit(RLIMIT_NOFILE);
+	raise_limit(RLIMIT_AS);
 	struct error *error = prepare(options, run);
 
 	if (error) {

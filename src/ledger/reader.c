@@ -227,7 +227,8 @@ static struct error *load(struct ledger_reader *reader, int fd, const char *name
 
 	TRY(ledger_file_open(&reader->file, fd, name));
 	TRY(load_session(reader, &opening.units));
-	TRY(ledger_file_map(&reader->file, (opening.units + SPARE_UNITS) << MGL_UNIT_SHIFT));
+	TRY(ledger_file_map(&reader->file, opening.units << MGL_UNIT_SHIFT,
+			    (uint64_t)SPARE_UNITS << MGL_UNIT_SHIFT));
 
 	struct error *error = ledger_extents_walk(reader, opening.units, add_extent, &opening);
 

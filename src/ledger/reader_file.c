@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 /* Each may be a mapping of its own, and a process has 65,530. */
+#define SMALL_SPARE    (8 * MGL_UNIT_BYTES)
 #define MAX_ZERO_PAGES 4096u
 
 static struct reader_file *open_files;
@@ -98,14 +99,24 @@ struct error *ledger_file_open(struct reader_file *file, int fd, const char *nam
 	return NULL;
 }
 
-struct error *ledger_file_map(struct reader_file *file, uint64_t bytes)
+struct error *ledger_file_map(struct reader_file *file, uint64_t bytes, uint64_t spare)
 {
+	void *map;
+
 	if (bytes > file->size)
 		bytes = file->size;
+	if (spare > file->size - bytes)
+		spare = file->size - bytes;
 	if (bytes == 0)
 		return NULL;
-	void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file->fd, 0);
-
+	/* Under RLIMIT_AS the spare is small, or none. */
+	for (;;) {
+		map = mmap(NULL, bytes + spare, PROT_READ, MAP_SHARED, file->fd, 0);
+		if (map != MAP_FAILED || errno != ENOMEM || spare == 0)
+			break;
+		spare = spare > SMALL_SPARE ? SMALL_SPARE : 0;
+	}
+	bytes += spare;
 	if (map == MAP_FAILED)
 		return error_create_system(errno, file->name, "cannot map");
 	/* A core dump of the tool has no use for it. */

@@ -73,7 +73,9 @@ struct ledger_reader {
 
 /* reader_file.c */
 struct error *ledger_file_open(struct reader_file *file, int fd, const char *name) ERROR_MUST_CHECK;
-struct error *ledger_file_map(struct reader_file *file, uint64_t bytes) ERROR_MUST_CHECK;
+/* spare: bytes after those for what the file grows by, as many as there is address space for. */
+struct error *ledger_file_map(struct reader_file *file, uint64_t bytes,
+			      uint64_t spare) ERROR_MUST_CHECK;
 void ledger_file_close(struct reader_file *file);
 struct error *ledger_file_check(const struct reader_file *file) ERROR_MUST_CHECK;
 /* Where data begins at or after offset; false = nowhere. */

@@ -43,6 +43,8 @@ OWN_CALLS = {
     "clock_gettime": r"CLOCK_MONOTONIC,",
     # Whether a large environment leaves room for ours.
     "getrlimit": r"RLIMIT_STACK,",
+    # Whether a program to be executed may load the agent.
+    "statfs": r"\".*libmallograph-agent\.so\",",
     # Whether there is one thread, when a shell is started.
     "stat": r"\"/proc/self/task\",",
     # The session file and the program's at the start; that of one about to be executed.

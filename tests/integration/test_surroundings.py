@@ -32,7 +32,7 @@ def limits(**values):
     return apply
 
 
-def run(record, *steps, **more):
+def run_script(record, *steps, **more):
     recording = record.run("script", *steps, **more)
     assert (recording.stdout, recording.stderr) == ("", "")
     return recording
@@ -45,7 +45,7 @@ def test_locked_memory(record, flags, when):
     bare = subprocess.run([record.program("script"), record.new_paths()[1], f"lock:{flags}"])
     if bare.returncode == 77:
         pytest.skip("memory may not be locked here")
-    recording = run(record, *when, f"lock:{flags}", *GROW, "say")
+    recording = run_script(record, *when, f"lock:{flags}", *GROW, "say")
     assert_exact(recording.root, recording.said)
 
 
@@ -60,7 +60,7 @@ def test_little_memory_may_be_locked(record, flags):
     bare = subprocess.run([record.program("script"), said, *steps], timeout=60)
     if bare.returncode:
         pytest.skip("not even bare")
-    recording = run(record, *steps)
+    recording = run_script(record, *steps)
     root, said = recording.root, recording.said
     lost = sum(loss["count"] for loss in root["losses"] if loss["kind"] == "unrecorded")
     assert root["allocations"] + lost == said["allocations"]
@@ -79,14 +79,14 @@ def test_little_memory_may_be_locked(record, flags):
 )  # fmt: skip
 def test_what_a_program_takes_from_itself(record, steps):
     """And then grows."""
-    recording = run(record, "make:10:10", *steps, *GROW, "say")
+    recording = run_script(record, "make:10:10", *steps, *GROW, "say")
     assert_exact(recording.root, recording.said)
 
 
 @pytest.mark.parametrize("end", ["kill", "abort"])
 def test_a_death_after_that(record, end):
     code = -signal.SIGKILL if end == "kill" else -signal.SIGABRT
-    recording = run(record, "undumpable", "nofile:0", *GROW, "say", end, returncode=code)
+    recording = run_script(record, "undumpable", "nofile:0", *GROW, "say", end, returncode=code)
     assert_exact(recording.root, recording.said, "signal")
 
 
@@ -153,7 +153,7 @@ def test_killed_for_its_memory(small_group, record):
     ids=["turkish", "none", "language", "numeric", "odd", "no-home", "home-gone", "huge"],
 )  # fmt: skip
 def test_odd_environments(record, environment):
-    recording = run(record, *SOME, "say", env=environment)
+    recording = run_script(record, *SOME, "say", env=environment)
     assert_exact(recording.root, recording.said)
     text = subprocess.run(
         [record.tool, "report", "--summary", recording.ledger], capture_output=True, text=True,
@@ -204,6 +204,99 @@ SCRIPTS = {
 def without_leaks_sought():
     """The environment for a sanitized tool without /proc, which the leak sanitizer needs."""
     return {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+
+def test_the_agents_file_on_a_noexec_mount(in_namespace, mallograph, agent, tmp_path):
+    """From where a child can no more load it: it runs in silence, and is counted."""
+    (tmp_path / "place").mkdir()
+    result = in_namespace(
+        'mount -t tmpfs none place && cp "$1" "$2" place && place/mallograph -o x.mgp -- unshare -m '
+        "sh -c 'mount -o remount,noexec place && uname -s'",
+        mallograph, agent, env=os.environ, cwd=tmp_path)  # fmt: skip
+    assert (result.returncode, result.stdout) == (0, "Linux\n")
+    assert result.stderr.startswith("mallograph: ")
+    assert "1 process that ran unrecorded" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("mount, remedy", [
+    ("-o ro none /dev/shm", "XDG_RUNTIME_DIR"), ("none /dev", "XDG_RUNTIME_DIR"),
+    ("-o size=64k none /dev/shm && head -c 1M /dev/zero > /dev/shm/full 2>/dev/null", "Free space"),
+], ids=["read-only", "none", "full"])  # fmt: skip
+def test_no_shared_memory(in_namespace, mallograph, tmp_path, mount, remedy):
+    env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+    result = in_namespace(f'mount -t tmpfs {mount}; exec "$@"', mallograph, "-q", "touch", "begun",
+                          env=env, cwd=tmp_path)  # fmt: skip
+    assert result.returncode == 125
+    assert remedy in result.stderr and result.stderr.count("\n") <= 4
+    assert not (tmp_path / "begun").exists()
+
+
+def test_shared_memory_that_fills_up(in_namespace, record):
+    """By others, while a program is recorded: it goes on, and what is missing is counted."""
+    ledger, said = record.new_paths()
+    env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+    result = in_namespace(
+        'mount -t tmpfs -o size=40m none /dev/shm; tool=$1 ledger=$2; shift 2; "$tool" -q -o "$ledger" '
+        "-- sh -c 'head -c 100M /dev/zero > /dev/shm/full 2>/dev/null; \"$@\"' sh \"$@\"",
+        record.tool, ledger.with_suffix(".mgp"), record.program("script"), said, "make:100000:100",
+        "say", env=env, cwd=record.folder)  # fmt: skip
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert read_said(said)[0]["allocations"] == 100000
+    processes = report(record.tool, ledger.with_suffix(".mgp"), 0).processes
+    kinds = {loss["kind"] for process in processes for loss in process["losses"]}
+    assert kinds & {"missed_process", "stopped_file_full"}
+
+
+@pytest.mark.parametrize("mib", [60, 100, 400, 2000])
+def test_little_address_space(record, sanitized, mib):
+    """ulimit -v, for the tool and the program."""
+    if sanitized:
+        pytest.skip("a sanitizer needs more")
+    recording = record.run("script", *SOME, "say", preexec_fn=limits(AS=mib << 20))
+    assert (recording.stdout, recording.stderr) == ("", "")
+    assert_exact(recording.root, recording.said)
+
+
+REUSE = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(void)
+{
+	void *kept[1000];
+	struct stat st;
+	for (int fd = 3; fd < 200; fd++)
+		close(fd);
+	for (int fd = 3; fd < 200; fd++) {
+		char name[16];
+		snprintf(name, sizeof(name), "own%d", fd);
+		if (open(name, O_RDWR | O_CREAT | O_TRUNC, 0600) != fd || dprintf(fd, "%d", fd) < 1)
+			return 3;
+	}
+	for (int round = 0; round < 200; round++)
+		for (int i = 0; i < 1000; i++) {
+			if (round) free(kept[i]);
+			kept[i] = malloc(round * 100 + i);
+		}
+	for (int fd = 3; fd < 200; fd++) {
+		char text[8] = "";
+		if (fstat(fd, &st) || st.st_size > 3 || pread(fd, text, 7, 0) != st.st_size || atoi(text) != fd)
+			return 4;
+		close(fd);
+	}
+	return open("/dev/null", O_RDONLY) == 3 ? 0 : 5;
+}
+"""
+
+
+def test_descriptors_that_are_used_again(run, mallograph, cc, tmp_path):
+    """The program has closed whatever there may be, and opens files of its own under all numbers."""
+    program = cc("reuse", REUSE, "-fno-builtin")
+    assert run("-q", "-o", "x.mgp", program).returncode == 0
+    root = report(mallograph, tmp_path / "x.mgp", 0).root
+    assert root["allocations"] >= 200000 and root["losses"] == []
 
 
 def test_no_proc_at_all(in_namespace, record):
