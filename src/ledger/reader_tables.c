@@ -236,10 +236,10 @@ uint64_t ledger_time_of(const struct ledger_process *process, uint64_t number)
 	if (times[low].ns < before.ns || times[low].number - before.number <= BATCH_NUMBERS)
 		return before.ns;
 
-	double part =
-		(double)(number - before.number) / (double)(times[low].number - before.number);
+	unsigned __int128 part = (unsigned __int128)(number - before.number) *
+				 (times[low].ns - before.ns) / (times[low].number - before.number);
 
-	return before.ns + (uint64_t)(part * (double)(times[low].ns - before.ns));
+	return before.ns + (uint64_t)part;
 }
 
 struct error *ledger_mappings_load(struct ledger_reader *reader, struct reader_process *process)
