@@ -5,19 +5,23 @@
 
 #include "analyze/model_internal.h"
 
-struct listing {
+/* No more of one module are looked at for an address: a false profile has any number. */
+#define MAPPINGS_MOST 1024u
+
+struct analyze_listing {
 	struct analyze_model *model;
-	const struct analyze_process *process;
 	VECTOR(uint32_t) sites; /* by id: place + 1 */
 	struct map_u64 sparse;  /* the same of ids too large for a list */
 	struct map_u64 modules;
-	VECTOR(struct analyze_block) blocks;
-	VECTOR(struct analyze_mapping) mappings;
+	VECTOR(struct analyze_mapping) mappings; /* by process and module */
+	size_t mapping;                          /* the first that is not of an earlier process */
+	struct store_cursor *cursor;             /* NULL = all were read */
+	struct store_block row;                  /* the next one, if there is a cursor */
 };
 
-static uint64_t since(const struct listing *listing, uint64_t time)
+static uint64_t since(const struct analyze_listing *listing, uint32_t process, uint64_t time)
 {
-	uint64_t start = listing->process->start_ns;
+	uint64_t start = listing->model->processes[process].start_ns;
 
 	if (time == STORE_UNKNOWN)
 		return ANALYZE_UNKNOWN;
@@ -25,7 +29,7 @@ static uint64_t since(const struct listing *listing, uint64_t time)
 }
 
 /* Without gaps, as they are written, but whoever made the profile may have left some. */
-static struct error *add_sites(struct listing *listing)
+static struct error *add_sites(struct analyze_listing *listing)
 {
 	const struct analyze_model *model = listing->model;
 	size_t limit = 2 * model->site_count + 1;
@@ -44,7 +48,7 @@ static struct error *add_sites(struct listing *listing)
 	return NULL;
 }
 
-static uint32_t find_site(const struct listing *listing, uint64_t id)
+static uint32_t find_site(const struct analyze_listing *listing, uint64_t id)
 {
 	const uint64_t *found;
 
@@ -54,46 +58,102 @@ static uint32_t find_site(const struct listing *listing, uint64_t id)
 	return found ? (uint32_t)*found : 0;
 }
 
-static struct error *add_block(void *context, const void *from)
+/* The store's ids of modules are not the model's. */
+static struct error *add_module(void *context, const void *from)
 {
-	const struct store_block *row = from;
-	struct listing *listing = context;
+	const struct store_module *row = from;
+	struct analyze_listing *listing = context;
 
-	return vector_push(&listing->blocks,
-			   ((struct analyze_block){
-				   .address = row->address,
-				   .size = row->size == STORE_UNKNOWN ? 0 : row->size,
-				   .number = row->number,
-				   .born_ns = since(listing, row->born),
-				   .site = find_site(listing, row->site),
-			   }));
+	return map_u64_set(&listing->modules, row->id, listing->modules.count + 1);
 }
 
 static struct error *add_mapping(void *context, const void *from)
 {
 	const struct store_mapping *row = from;
-	struct listing *listing = context;
+	struct analyze_listing *listing = context;
 	const uint64_t *module = map_u64_find(&listing->modules, row->module);
+	uint32_t process = row->process <= UINT32_MAX
+				   ? analyze_process_find(listing->model, (uint32_t)row->process)
+				   : ANALYZE_NO_PROCESS;
 
-	if (!module)
+	if (!module || process == ANALYZE_NO_PROCESS)
 		return NULL;
-	return vector_push(&listing->mappings, ((struct analyze_mapping){
-						       .module = (uint32_t)*module,
-						       .start = row->start,
-						       .stop = row->stop,
-						       .bias = row->start - row->file_offset,
-						       .loaded_ns = since(listing, row->loaded),
-						       .unloaded_ns = since(listing, row->unloaded),
-					       }));
+	return vector_push(&listing->mappings,
+			   ((struct analyze_mapping){
+				   .process = process,
+				   .module = (uint32_t)*module,
+				   .order = (uint32_t)listing->mappings.count,
+				   .start = row->start,
+				   .stop = row->stop,
+				   .bias = row->start - row->file_offset,
+				   .loaded_ns = since(listing, process, row->loaded),
+				   .unloaded_ns = since(listing, process, row->unloaded),
+			   }));
 }
 
-/* The store's ids of modules are not the model's. */
-static struct error *add_module(void *context, const void *from)
+static int compare_mappings(const void *a, const void *b)
 {
-	const struct store_module *row = from;
-	struct listing *listing = context;
+	const struct analyze_mapping *x = a, *y = b;
 
-	return map_u64_set(&listing->modules, row->id, listing->modules.count + 1);
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* The next row, or none and the cursor closed. */
+static struct error *step(struct analyze_listing *listing)
+{
+	if (store_next(listing->cursor, &listing->row))
+		return NULL;
+	return store_cursor_close(STEAL(listing->cursor));
+}
+
+static struct error *open_listing(struct analyze_listing *listing)
+{
+	struct store_reader *reader = listing->model->reader;
+	struct store_module module;
+	struct store_mapping mapping;
+
+	TRY(add_sites(listing));
+	TRY(analyze_each_row(reader, STORE_TABLE_MODULE, STORE_ALL, &module, add_module, listing));
+	TRY(analyze_each_row(reader, STORE_TABLE_MAPPING, STORE_ALL, &mapping, add_mapping,
+			     listing));
+	if (listing->mappings.count)
+		qsort(listing->mappings.items, listing->mappings.count,
+		      sizeof(*listing->mappings.items), compare_mappings);
+	TRY(store_cursor_open(reader, STORE_TABLE_BLOCK, STORE_ALL, &listing->cursor));
+	return step(listing);
+}
+
+struct error *analyze_listing_open(struct analyze_model *model, struct analyze_listing **ret)
+{
+	struct analyze_listing *listing = calloc(1, sizeof(*listing));
+
+	if (!listing)
+		return error_no_memory();
+	listing->model = model;
+	struct error *error = open_listing(listing);
+
+	if (error)
+		analyze_listing_close(listing);
+	else
+		*ret = listing;
+	return error;
+}
+
+void analyze_listing_close(struct analyze_listing *listing)
+{
+	if (!listing)
+		return;
+	if (listing->cursor)
+		error_free(store_cursor_close(listing->cursor));
+	vector_free(&listing->sites);
+	vector_free(&listing->mappings);
+	map_u64_free(&listing->sparse);
+	map_u64_free(&listing->modules);
+	free(listing);
 }
 
 struct key {
@@ -140,10 +200,8 @@ static void place_blocks(struct analyze_block *blocks, struct key *keys, size_t 
 
 /* By number, and those of one number by address, as they come. There may be millions: byte by
  * byte takes a third of the time that comparing does. */
-static struct error *sort_blocks(struct listing *listing)
+static struct error *sort_blocks(struct analyze_block *blocks, size_t count)
 {
-	size_t count = listing->blocks.count;
-	const struct analyze_block *blocks = listing->blocks.items;
 	CLEANUP_FREE struct key *first = malloc((count + 1) * sizeof(*first));
 	CLEANUP_FREE struct key *second = malloc((count + 1) * sizeof(*second));
 	struct key *keys = first, *spare = second;
@@ -164,40 +222,56 @@ static struct error *sort_blocks(struct listing *listing)
 		keys = spare;
 		spare = from;
 	}
-	place_blocks(listing->blocks.items, keys, count);
+	place_blocks(blocks, keys, count);
 	return NULL;
 }
 
-static struct error *load(struct listing *listing)
-{
-	struct store_reader *reader = listing->model->reader;
-	uint64_t id = listing->process->id;
-	struct store_module module;
-	struct store_mapping mapping;
-	struct store_block block;
+typedef VECTOR(struct analyze_block) block_list;
 
-	TRY(add_sites(listing));
-	TRY(analyze_each_row(reader, STORE_TABLE_MODULE, STORE_ALL, &module, add_module, listing));
-	TRY(analyze_each_row(reader, STORE_TABLE_MAPPING, id, &mapping, add_mapping, listing));
-	TRY(analyze_each_row(reader, STORE_TABLE_BLOCK, id, &block, add_block, listing));
-	return sort_blocks(listing);
+static struct error *take_blocks(struct analyze_listing *listing, uint32_t process,
+				 block_list *blocks)
+{
+	uint64_t id = listing->model->processes[process].id;
+
+	while (listing->cursor && listing->row.process <= id) {
+		const struct store_block *row = &listing->row;
+
+		/* One of a process that is not shown, or of none. */
+		if (row->process == id)
+			TRY(vector_push(blocks,
+					((struct analyze_block){
+						.address = row->address,
+						.size = row->size == STORE_UNKNOWN ? 0 : row->size,
+						.number = row->number,
+						.born_ns = since(listing, process, row->born),
+						.site = find_site(listing, row->site),
+					})));
+		TRY(step(listing));
+	}
+	return blocks->count ? sort_blocks(blocks->items, blocks->count) : NULL;
 }
 
-struct error *analyze_blocks_load(struct analyze_model *model, uint32_t process,
-				  struct analyze_blocks *ret)
+static void take_mappings(struct analyze_listing *listing, uint32_t process,
+			  struct analyze_blocks *ret)
 {
-	struct listing listing = {.model = model, .process = &model->processes[process]};
-	struct error *error = load(&listing);
+	const struct analyze_mapping *mappings = listing->mappings.items;
+	size_t at = listing->mapping, count = listing->mappings.count;
 
-	vector_free(&listing.sites);
-	map_u64_free(&listing.sparse);
-	map_u64_free(&listing.modules);
-	*ret = (struct analyze_blocks){
-		.items = listing.blocks.items,
-		.count = listing.blocks.count,
-		.mappings = listing.mappings.items,
-		.mapping_count = listing.mappings.count,
-	};
+	while (at < count && mappings[at].process < process)
+		at++;
+	ret->mappings = at < count ? mappings + at : NULL;
+	for (listing->mapping = at; at < count && mappings[at].process == process; at++)
+		ret->mapping_count++;
+}
+
+struct error *analyze_listing_next(struct analyze_listing *listing, uint32_t process,
+				   struct analyze_blocks *ret)
+{
+	block_list blocks = VECTOR_EMPTY;
+	struct error *error = take_blocks(listing, process, &blocks);
+
+	*ret = (struct analyze_blocks){.items = blocks.items, .count = blocks.count};
+	take_mappings(listing, process, ret);
 	if (error)
 		analyze_blocks_free(ret);
 	return error;
@@ -206,8 +280,23 @@ struct error *analyze_blocks_load(struct analyze_model *model, uint32_t process,
 void analyze_blocks_free(struct analyze_blocks *blocks)
 {
 	free(blocks->items);
-	free(blocks->mappings);
 	*blocks = (struct analyze_blocks){0};
+}
+
+/* The first mapping of a module, or of a later one. */
+static size_t first_mapping(const struct analyze_blocks *blocks, uint32_t module)
+{
+	size_t low = 0, high = blocks->mapping_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (blocks->mappings[middle].module < module)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 bool analyze_place_address(const struct analyze_model *model, const struct analyze_blocks *blocks,
@@ -221,12 +310,15 @@ bool analyze_place_address(const struct analyze_model *model, const struct analy
 		return false;
 	if (model->modules[at->module].is_made)
 		return true;
-	for (size_t i = 0; i < blocks->mapping_count; i++) {
+	size_t first = first_mapping(blocks, at->module);
+
+	for (size_t i = first; i < blocks->mapping_count && i - first < MAPPINGS_MOST; i++) {
 		const struct analyze_mapping *mapping = &blocks->mappings[i];
 		uint64_t address = at->offset + mapping->bias;
 
-		if (mapping->module != at->module || address < mapping->start ||
-		    address > mapping->stop)
+		if (mapping->module != at->module)
+			break;
+		if (address < mapping->start || address > mapping->stop)
 			continue;
 		/* It may have been here and there in turn: where it was then, else anywhere. */
 		bool then = ns != ANALYZE_UNKNOWN && mapping->loaded_ns <= ns &&

@@ -11,6 +11,7 @@
 
 struct listing {
 	const struct analyze_process *process;
+	struct analyze_listing *source;
 	struct analyze_blocks blocks;
 	struct report_stacks stacks;
 	struct strbuf text;
@@ -86,19 +87,17 @@ static struct error *print_process(struct listing *listing)
 static struct error *print_processes(struct listing *listing, struct analyze_model *model)
 {
 	const struct analyze_process *main = analyze_main_process(model);
-	struct error *error = NULL;
+	struct error *error = analyze_listing_open(model, &listing->source);
 	bool first = true;
 
 	for (uint32_t i = 0; i < model->process_count && !error; i++) {
 		listing->process = &model->processes[i];
-		error = analyze_blocks_load(model, i, &listing->blocks);
+		error = analyze_listing_next(listing->source, i, &listing->blocks);
 		if (!error && (listing->blocks.count || listing->process == main)) {
 			strbuf_append(&listing->text, first ? "" : "\n");
 			first = false;
-			error = report_stacks_init(&listing->stacks, model, &listing->blocks);
-			if (!error)
-				error = print_process(listing);
-			report_stacks_free(&listing->stacks);
+			report_stacks_begin(&listing->stacks, &listing->blocks);
+			error = print_process(listing);
 		}
 		analyze_blocks_free(&listing->blocks);
 	}
@@ -115,7 +114,11 @@ struct error *report_blocks_print(struct analyze_model *model, FILE *out)
 	if (!listing)
 		return error_no_memory();
 	listing->gather.out = out;
-	error = print_processes(listing, model);
+	error = report_stacks_init(&listing->stacks, model);
+	if (!error)
+		error = print_processes(listing, model);
+	analyze_listing_close(listing->source);
+	report_stacks_free(&listing->stacks);
 	strbuf_free(&listing->text);
 	free(listing);
 	return error;

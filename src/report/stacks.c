@@ -45,12 +45,10 @@ static void find_moves(struct report_stacks *stacks)
 	}
 }
 
-struct error *report_stacks_init(struct report_stacks *stacks, const struct analyze_model *model,
-				 const struct analyze_blocks *blocks)
+struct error *report_stacks_init(struct report_stacks *stacks, const struct analyze_model *model)
 {
 	*stacks = (struct report_stacks){
 		.model = model,
-		.blocks = blocks,
 		.lines = calloc(model->line_count, sizeof(*stacks->lines)),
 		.outer = calloc(model->frame_count, sizeof(*stacks->outer)),
 		.outer_left = OUTER_BYTES,
@@ -61,26 +59,42 @@ struct error *report_stacks_init(struct report_stacks *stacks, const struct anal
 		report_stacks_free(stacks);
 		return error_no_memory();
 	}
-	find_moves(stacks);
 	return NULL;
 }
 
-static void free_kept(struct report_kept *list, size_t count)
+static void forget(struct report_stacks *stacks)
 {
-	for (size_t i = 0; list && i < count; i++)
-		free(list[i].text);
-	free(list);
+	for (size_t i = 0; i < stacks->kept.count; i++) {
+		free(stacks->kept.items[i]->text);
+		*stacks->kept.items[i] = (struct report_kept){0};
+	}
+	for (size_t i = 0; i < stacks->spanned.count; i++)
+		*stacks->spanned.items[i] = (struct report_span){0};
+	for (size_t i = 0; i < stacks->placed.mapping_count; i++)
+		stacks->placings[stacks->placed.mappings[i].module] = (struct report_placing){0};
+	stacks->kept.count = stacks->spanned.count = stacks->pieces.count = 0;
+	stacks->outer_left = OUTER_BYTES;
+}
+
+void report_stacks_begin(struct report_stacks *stacks, const struct analyze_blocks *blocks)
+{
+	forget(stacks);
+	stacks->blocks = blocks;
+	stacks->placed = *blocks;
+	find_moves(stacks);
 }
 
 void report_stacks_free(struct report_stacks *stacks)
 {
-	if (stacks->model) {
-		free_kept(stacks->lines, stacks->model->line_count);
-		free_kept(stacks->outer, stacks->model->frame_count);
-	}
+	stacks->placed.mapping_count = 0; /* they may be gone */
+	forget(stacks);
+	free(stacks->lines);
+	free(stacks->outer);
 	free(stacks->placings);
 	free(stacks->spans);
 	vector_free(&stacks->pieces);
+	vector_free(&stacks->kept);
+	vector_free(&stacks->spanned);
 	*stacks = (struct report_stacks){0};
 }
 
@@ -131,6 +145,7 @@ static struct error *find_outer(struct report_stacks *stacks, uint32_t frame,
 	if (kept->text || kept->refused || !frame ||
 	    stacks->model->frames[frame].depth % OUTER_FRAMES)
 		return NULL;
+	TRY(vector_push(&stacks->kept, kept));
 	while (!kept->refused && analyze_walk_next(&walk)) {
 		put_frame(&text, stacks, &walk, ANALYZE_UNKNOWN);
 		kept->refused = moves(stacks, &walk) || text.length > stacks->outer_left;
@@ -167,6 +182,7 @@ static struct error *put_line(struct report_stacks *stacks, const struct analyze
 			span->refused = true;
 			return report_gather_copy(gather, line.text, line.length);
 		}
+		TRY(vector_push(&stacks->kept, kept));
 		kept->length = line.length;
 		kept->text = strbuf_take(&line);
 		if (!kept->text)
@@ -214,11 +230,14 @@ struct error *report_stacks_put(struct report_stacks *stacks, uint32_t site, uin
 	}
 	if (span->count)
 		return NULL;
+	bool was_refused = span->refused;
+
 	span->refused |= first >= PIECES;
 	TRY(put_frames(stacks, stacks->model->sites[site].frame, ns, span, gather));
 	if (span->refused)
 		stacks->pieces.count = first;
 	span->first = (uint32_t)first;
 	span->count = (uint32_t)(stacks->pieces.count - first);
-	return NULL;
+	return span->count || span->refused > was_refused ? vector_push(&stacks->spanned, span)
+							  : NULL;
 }

@@ -16,16 +16,22 @@
 struct report_stacks {
 	const struct analyze_model *model;
 	const struct analyze_blocks *blocks;
+	struct analyze_blocks placed;    /* whose mappings are in placings */
 	struct report_kept *lines;       /* by place in the model's */
 	struct report_kept *outer;       /* of a frame and all outer ones, by frame */
 	size_t outer_left;               /* bytes that may still be kept of them */
 	struct report_placing *placings; /* by module */
 	struct report_span *spans;       /* by site */
 	VECTOR(struct iovec) pieces;     /* that spans refer to */
+	/* What of the above is not as it was at first. */
+	VECTOR(struct report_kept *) kept;
+	VECTOR(struct report_span *) spanned;
 };
 
-struct error *report_stacks_init(struct report_stacks *stacks, const struct analyze_model *model,
-				 const struct analyze_blocks *blocks) ERROR_MUST_CHECK;
+struct error *report_stacks_init(struct report_stacks *stacks,
+				 const struct analyze_model *model) ERROR_MUST_CHECK;
+/* From here on those of this process: it forgets what it knew, in the time it took to know it. */
+void report_stacks_begin(struct report_stacks *stacks, const struct analyze_blocks *blocks);
 void report_stacks_free(struct report_stacks *stacks);
 
 /* The stack of a site, by its place in the model's, as it was ns after the process began. */
