@@ -5,6 +5,8 @@
 
 #include "ledger/layout.h"
 
+#define FRAMES_COMPARED 128u
+
 struct error *analyze_each_row(struct store_reader *reader, enum store_table table, uint64_t key,
 			       void *row, take_row *take, void *context)
 {
@@ -237,9 +239,14 @@ static int compare_places(const struct analyze_model *model, uint32_t a, uint32_
 	return order ? order : compare_numbers(x->is_exact, y->is_exact);
 }
 
+/* Which may be of tens of thousands of frames, and nothing else differ. */
 static int compare_stacks(const struct analyze_model *model, uint32_t a, uint32_t b)
 {
-	while (a != b) {
+	for (unsigned int i = 0; a != b; i++) {
+		if (i == FRAMES_COMPARED && model->frames[a].depth != model->frames[b].depth)
+			return compare_numbers(model->frames[a].depth, model->frames[b].depth);
+		if (i == FRAMES_COMPARED)
+			return compare_numbers(a, b);
 		if (a == 0 || b == 0)
 			return compare_numbers(a != 0, b != 0);
 		const struct analyze_frame *x = &model->frames[a], *y = &model->frames[b];

@@ -176,13 +176,18 @@ static struct error *add_loss(void *context, const void *from)
 
 	TRY(analyze_ids_find(&loading->processes, row->process, "process", &place));
 	struct analyze_process *process = &loading->process_list.items[place - 1];
-	struct analyze_loss *grown =
-		realloc(process->losses, (process->loss_count + 1) * sizeof(*grown));
+	size_t count = process->loss_count;
 
-	if (!grown)
-		return error_no_memory();
-	process->losses = grown;
-	struct analyze_loss *loss = &grown[process->loss_count++];
+	/* A handful, but a false profile has any number: there is room for a power of two. */
+	if ((count & (count - 1)) == 0) {
+		size_t room = count ? 2 * count : 1;
+		struct analyze_loss *grown = realloc(process->losses, room * sizeof(*grown));
+
+		if (!grown)
+			return error_no_memory();
+		process->losses = grown;
+	}
+	struct analyze_loss *loss = &process->losses[process->loss_count++];
 
 	*loss = (struct analyze_loss){.count = count_of(row->count)};
 	TRY(analyze_text_copy(&loss->kind, &row->kind));
