@@ -43,6 +43,7 @@ struct with_block {
 };
 
 with_block first, second;
+thread_local with_block of_thread; /* ends before those, or with its thread */
 
 void before_all(int, char **, char **) { of_preinit = early_make(120); }
 
@@ -144,6 +145,7 @@ pthread_t main_thread;
 void *end_last(void *)
 {
 	pthread_join(main_thread, NULL);
+	__asm__ volatile("" : : "r"(of_thread.block) : "memory");
 	early_free(early_make(180));
 	return NULL;
 }
@@ -155,6 +157,7 @@ void in_main(const char *how)
 	pthread_t thread;
 
 	given = early_make(190);
+	__asm__ volatile("" : : "r"(of_thread.block) : "memory");
 	atexit(at_exit);
 	atexit(at_exit_too);
 	on_exit(on_exit_given, early_make(210));
