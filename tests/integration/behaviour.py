@@ -62,7 +62,7 @@ ARENA = re.compile(r"mmap\(NULL, 134217728, PROT_NONE, .*MAP_NORESERVE")
 LOADERS_OWN = re.compile(r"mmap\(NULL, \d{4,5}, PROT_READ\|PROT_WRITE, MAP_PRIVATE\|MAP_ANONYMOUS, ")
 # Names that programs make up.
 TEMPORARY = re.compile(
-    r"(?:\b(?:sort|cc|st|out\.mo\.|sed|zi|tmp_(?:obj|pack|idx)_|git-)|(?<=\.git/)t)[A-Za-z0-9]{6}\b"
+    r"(?:\b(?:sort|cc|st|Gm|out\.mo\.|sed|zi|tmp_(?:obj|pack|idx)_|git-)|(?<=\.git/)t)[A-Za-z0-9]{6}\b"
 )
 # What is read there is never twice the same.
 WATCHED = re.compile(r"\"(/dev/u?random|/proc/[^\"]*)\"")
@@ -232,6 +232,10 @@ class Trace:
         return re.sub(r" +", " ", ADDRESS.sub("ADDRESS", text))
 
 
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+ELSEWHERE = ("go", "rustc", "cargo")
+
+
 class Harness:
     """Runs commands in a folder that is made anew for each run, always at the same path."""
 
@@ -242,8 +246,12 @@ class Harness:
         self.prepare = prepare
         self.place = folder / "place"
         self.runs = 0
+        # With compilers that are elsewhere, and what they find their own files by.
+        elsewhere = {os.path.dirname(found) for found in map(shutil.which, ELSEWHERE) if found}
+        rustup = pathlib.Path.home() / ".rustup"
         self.environment = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "PATH": ":".join([PATH, *sorted(elsewhere - set(PATH.split(":")))]),
+            **({"RUSTUP_HOME": str(rustup)} if rustup.exists() else {}),
             "HOME": str(self.place), "TMPDIR": str(self.place), "XDG_RUNTIME_DIR": str(runtime),
             "LANG": "C.UTF-8", "TZ": "UTC", "USER": "somebody", "TERM": "dumb", "PAGER": "cat",
             "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1",

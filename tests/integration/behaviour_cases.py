@@ -42,7 +42,9 @@ class Case:
 
     def for_build(self, build):
         programs = str(build / "tests" / "programs")
-        return dataclasses.replace(self, command=self.command.replace("{programs}", programs))
+        return dataclasses.replace(
+            self, command=self.command.replace("{programs}", programs),
+            env={name: value.replace("{programs}", programs) for name, value in self.env.items()})
 
     def there(self, path):
         return shutil.which(self.words[0], path=path) is not None
@@ -304,4 +306,107 @@ OTHERS = [
     Case("nginx", "nginx -v"), Case("xsltproc", "xsltproc --version"),
 ]  # fmt: skip
 
-CASES = MIRRORS + COREUTILS + OTHERS
+PYTHON = {
+    "asyncio": "import asyncio\nasync def f(i):\n    p = await asyncio.create_subprocess_exec('true')\n"
+               "    return await p.wait()\nprint(asyncio.run(f(1)))",
+    "pool": "import multiprocessing as m\n"
+            "if __name__ == '__main__': print(sum(m.Pool(2).map(abs, range(-50, 50))))",
+    "spawn": "import os; print(os.waitpid(os.posix_spawn('/bin/echo', ['echo', 'x'], os.environ), 0)[1])",
+    "fork": "import os\np = os.fork()\nif not p: os._exit(4)\nprint(os.waitpid(p, 0)[1] >> 8)",
+    "signal": "import signal, os\nsignal.signal(10, lambda *a: print('got'))\nos.kill(os.getpid(), 10)",
+    "alarm": "import signal, time\nsignal.setitimer(0, 0.05)\ntime.sleep(5)",
+    "sqlite": "import sqlite3\nd = sqlite3.connect('db')\nd.execute('create table t(a)')\n"
+              "d.executemany('insert into t values(?)', [(i,) for i in range(999)])\nd.commit()\n"
+              "print(d.execute('select sum(a) from t').fetchone())",
+    "zlib": "import zlib, lzma, bz2\nd = open('words', 'rb').read()\n"
+            "print(*(len(m.compress(d)) for m in (zlib, lzma, bz2)))",
+    "ctypes": "import ctypes\nlibc = ctypes.CDLL(None)\nprint(libc.abs(-3), libc.strlen(b'four'))",
+    "mmap": "import mmap\nm = mmap.mmap(-1, 1 << 20)\nm[:3] = b'abc'\nprint(m[:4])",
+    "exec": "import os; os.execv('/bin/echo', ['echo', 'y'])",
+    "recursion": "def f(n): return f(n - 1)\ntry: f(1)\nexcept RecursionError: print('deep')",
+    "abort": "import os; os.abort()",
+}  # fmt: skip
+PYTHON_VARIES = {
+    "asyncio": {"calls": "who ends first"}, "pool": {"calls": "who takes what"},
+    "alarm": {"clock_nanosleep": "what is left", "---": "the same"},
+    "sqlite": {"pwrite64": "a random number in the journal"},
+}  # fmt: skip
+# Languages and tools whose programs take a while: a second or more a run.
+LANGUAGES = [
+    *(Case(f"python3-{name}", f"python3 -c {shlex.quote(text)}", without=PYTHON_VARIES.get(name, {}))
+      for name, text in PYTHON.items()),
+    Case("gcc-lto", "gcc -O2 -flto=2 -o hello hello.c", without={"calls": "who of make's is first",
+                                                                  "hello": "a random seed"}),
+    Case("gcc-gold", "gcc -fuse-ld=gold -o hello hello.c", without={"order": "children"}),
+    Case("gcc-shared", "gcc -g -O2 -shared -fPIC -o libhello.so hello.c", without={"getrandom": "names"}),
+    Case("gcc-run", "sh -c 'gcc -g -o hello hello.c && ./hello && gdb -nx -batch -ex \"info line main\" hello'",
+         without={"calls": "threads of gdb"}),
+    Case("g++-run", "sh -c 'g++ -O1 -o plus plus.cc && ./plus'", without={"calls": "addresses"}),
+    Case("clang", "clang -O1 -o hello hello.c", without={"calls": "threads, addresses",
+                                                         "files": "addresses"}),
+    Case("rustc-run", "sh -c 'echo \"fn main() { println!(\\\"{}\\\", vec![1, 2].len()); }\" > a.rs && "
+         "rustc -O a.rs && ./a'", without={"calls": "threads", "a": "the folder's name"}),
+    Case("cargo", "sh -c 'cargo init -q --vcs none --name one one && cd one && cargo build -q --offline "
+         "&& target/debug/one'", without={"calls": "threads", "files": "times in what it builds"}),
+    Case("go-run", "sh -c 'echo \"package main; import \\\"fmt\\\"; func main() { fmt.Println(42) }\" > a.go "
+         "&& go run a.go'", env={"GOFLAGS": "-mod=mod", "GOCACHE": "{programs}/../go-cache"},
+         without={"calls": "threads", "files": "its cache"}),
+    Case("javac", "sh -c 'echo \"class A { public static void main(String[] a) { System.out.println(6 * 7); } }\""
+         " > A.java && javac A.java && java -XX:+UseSerialGC A'", without={"calls": "threads"}),
+    Case("node-workers", "node -e \"const { Worker } = require('worker_threads'); for (let i = 0; i < 3; i++) "
+         "new Worker('require(\\'worker_threads\\').parentPort.postMessage([...Array(9999).keys()].length)',"
+         " { eval: true }).on('message', (m) => console.log(m));\"", without={"calls": "threads"}),
+    Case("node-child", "node -e \"console.log(require('child_process').execFileSync('ls', ['old']).toString())\"",
+         without={"calls": "threads"}),
+    Case("npm", "npm --version", without={"calls": "threads", "files": "its log"}),
+    Case("perl-threads", "perl -Mthreads -e 'print join(\",\", map { $_->join } map { my $n = $_; "
+         "threads->create(sub { $n * 2 }) } 1 .. 4), \"\\n\"'", without={"calls": "threads"}),
+    Case("perl-fork", "perl -e 'open(my $p, \"-|\", \"ls\", \"old\"); print <$p>; close $p; "
+         "exec(\"true\") if fork == 0; wait; print $? >> 8, \"\\n\"'", without={"order": "children"}),
+    Case("openssl-req", "openssl req -x509 -newkey rsa:1024 -nodes -keyout key -out cert -subj /CN=x -batch",
+         without=dict.fromkeys(["stdout", "stderr", "calls", "key", "cert"], "a new key")),
+    Case("openssl-speed", "openssl prime -generate -bits 64", without={"stdout": "a new prime", "calls": "the same"}),
+    Case("ssh-keygen-rsa", "sh -c 'ssh-keygen -q -t rsa -b 1024 -N \"\" -f key && ssh-keygen -y -f key | wc -l'",
+         without={"key": "a new key", "key.pub": "a new key", "calls": "the same"}),
+    Case("ssh-keygen-find", "ssh-keygen -F host -f words"), Case("curl-version", "curl --version"),
+    Case("curl-fails", "curl -sS http://127.0.0.1:1/", without={"calls": "threads", "stderr": "the time it took"}),
+    Case("git-clone", "sh -c 'git init -q a && cd a && git -c user.name=a -c user.email=b@c commit -q "
+         "--allow-empty -m one && cd .. && git clone -q a b && git -C b gc -q && git -C b fsck'",
+         without={"calls": "children", "files": "times in the index"}),
+    Case("sqlite3-script", "sqlite3 :memory:", stdin=b"with recursive n(i) as (values(1) union all select i + 1 "
+         b"from n where i < 9999) select sum(i), max(i), group_concat(i % 7) from n where i < 20;\n"
+         b"create table t(a, b); insert into t values(1, 'x'); create index i on t(b); explain query plan "
+         b"select * from t where b = 'x'; .dump\n"),
+    Case("cmake", "cmake --version"), Case("dwz", "dwz --version"),
+    Case("fakeroot", "fakeroot sh -c 'chown 7 words; stat -c %u words'", without={"calls": "a daemon"}),
+    Case("mkfs", "sh -c 'truncate -s 4M disk && mkfs.ext4 -q -U clear -E hash_seed=00000000-0000-0000-0000-"
+         "000000000000 disk && e2fsck -fn disk'", without={"calls": "the time", "disk": "the time"}),
+    Case("dpkg-deb", "dpkg-deb --help"), Case("pstree", "pstree -V"), Case("vmstat", "vmstat -V"),
+    Case("lsof", "lsof -v"), Case("fc-list", "fc-list --version"), Case("pip", "/usr/bin/pip3 --version", without={"order": "a thread"}),
+    Case("ss", "ss -V"), Case("convert", "convert -size 20x20 xc:red -depth 8 out.ppm", without={"calls": "threads"}),
+    Case("tar-compress", "tar --use-compress-program='gzip -n' -cf out.tgz --sort=name old",
+         without={"order": "children", "read": "how much a pipe has", "write": "the same"}),
+    Case("tar-xz", "tar cJf out.txz --sort=name old new", without={"order": "children", "futex": "threads",
+                                                                   "read": "how much a pipe has", "write": "the same"}),
+    Case("sort-compress", "sort -S 10K --compress-program=gzip words", without={"calls": "children"}),
+    Case("xargs-parallel", "xargs -P 3 -n 1 true", stdin=b"a b c d e f\n", without={"calls": "children"}),
+    Case("find-plus", "find old new -type f -exec cat {} +"), Case("make-shell", "make -s -f - all", stdin=b"X := $(shell ls old)\nall:\n"
+         b"\t@echo $(X); (exit 0) | cat\n", without={"order": "children"}),
+    Case("bash-jobs", "bash -c '(exit 1) & a=$!; (exit 2) & wait $!; echo $?; wait $a; echo $?'",
+         without={"calls": "children"}),
+    Case("bash-substitute", "bash -c 'diff <(sort words) <(sort other) | head -n 3; cat <<< x; exec 3<>pipe3; echo y >&3'",
+         without={"calls": "children"}),
+    Case("bash-segv", "bash -c 'ulimit -c 0; bash -c \"kill -SEGV \\$\\$\"; echo $?'", without={"write": "has a pid"},
+         scrub=(rb"line \d+: +\d+ ",)),
+    Case("sh-orphan", "sh -c '(sleep 0.1; echo late > late) & echo early; wait'", without={"order": "children"}),
+    Case("sh-exec-chain", "sh -c 'exec sh -c \"exec env A=1 sh -c \\\"exec printenv A\\\"\"'"),
+    Case("awk-system", "mawk 'BEGIN { system(\"echo x; exit 3\"); print \"y\" | \"cat\" }'", without={"order": "children"}),
+    Case("gdb-disassemble", "gdb -nx -batch -ex 'disassemble main' {programs}/mirror", without={"calls": "threads"}),
+    Case("strace-count", "strace -c -o count true", traced=False, without={"count": "times, and the agent's calls"}),
+    Case("valgrind-run", "valgrind -q {programs}/small out", traced=False, without={"out": "pids"}),
+    Case("llvm-symbolizer", "llvm-symbolizer --obj=/bin/true 0x1000", without={"calls": "threads"}),
+    Case("loader-verifies", "sh -c '/lib64/ld-linux-x86-64.so.2 --verify /bin/true; echo $?'"),
+    Case("loader-runs", "/lib64/ld-linux-x86-64.so.2 /bin/echo x"),
+]  # fmt: skip
+
+CASES = MIRRORS + COREUTILS + OTHERS + LANGUAGES
