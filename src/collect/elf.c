@@ -295,6 +295,7 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 		return damaged(&image, "its header");
 	ret->is_elf = true;
 	ret->is_64 = image.header.e_ident[EI_CLASS] == ELFCLASS64;
+	ret->is_appimage = memcmp(image.header.e_ident + 8, "AI", 2) == 0;
 	ret->little_endian = image.header.e_ident[EI_DATA] == ELFDATA2LSB;
 	ret->machine = ret->little_endian ? image.header.e_machine
 					  : __builtin_bswap16(image.header.e_machine);

@@ -25,6 +25,7 @@ struct collect_elf {
 	bool is_elf; /* false: nothing else is set */
 	bool is_64;
 	bool little_endian;
+	bool is_appimage; /* of either type: a file system that its first program mounts */
 	uint16_t machine; /* EM_… */
 	enum collect_elf_link link;
 	char loader[256];      /* PT_INTERP; "" where there is none */

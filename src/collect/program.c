@@ -149,7 +149,12 @@ static struct refusal elf_refusal(const struct collect_elf *elf)
 	if (elf->machine != EM_X86_64 || !elf->little_endian)
 		return because("built for another processor", "; only x86-64 can be recorded",
 			       "Build it for x86-64.");
-	if (elf->link == COLLECT_ELF_STATIC || elf->link == COLLECT_ELF_STATIC_PIE)
+	bool is_static = elf->link == COLLECT_ELF_STATIC || elf->link == COLLECT_ELF_STATIC_PIE;
+
+	if (is_static && elf->is_appimage)
+		return because("an AppImage", " that starts with a statically linked program",
+			       "Unpack it (--appimage-extract) and record squashfs-root/AppRun.");
+	if (is_static)
 		return because("statically linked", ": there is no loader to preload the agent",
 			       "Link it dynamically (leave out -static and -static-pie).");
 	if (elf->link == COLLECT_ELF_LOADER)

@@ -62,6 +62,16 @@ def test_static_pie(refused, cc):
     refused(cc("static_pie", HELLO, "-static-pie"), 125, "statically linked", "-static-pie")
 
 
+def test_an_appimage(refused, run, cc, tmp_path):
+    """As its magic says. One whose first program is dynamic is followed into what that starts."""
+    for name, flags in ("dynamic", []), ("static", ["-static"]):
+        image = bytearray(cc(name, HELLO, *flags).read_bytes())
+        image[8:11] = b"AI\2"
+        executable(tmp_path / f"{name}.AppImage", bytes(image))
+    refused("./static.AppImage", 125, "AppImage", "--appimage-extract")
+    assert run("-q", "./dynamic.AppImage").returncode == 0
+
+
 @pytest.mark.parametrize("flags", [
     *(["cc", f"-fsanitize={kind}"] for kind in ("address", "thread", "leak")),
     ["cc", "-fsanitize=address", "-static-libasan"], ["cc", "-fsanitize=thread", "-static-libtsan"],
