@@ -73,8 +73,7 @@ static void choose_environment(struct following *f, const struct target *target,
 	}
 	bytes = (environ_bytes(envp) + 15) & ~(size_t)15;
 	f->scratch = scratch_take(TARGET_ROOM + bytes);
-	if (f->scratch.memory && environ_admits(envp) &&
-	    target_reaches(environ_value(ENVIRON_PRELOAD)) &&
+	if (f->scratch.memory && environ_admits(envp) && target_reaches() &&
 	    target_loads_agent(target->dir, target->path, target->flags, target->search,
 			       (char *)f->scratch.memory + bytes))
 		f->envp = environ_inject(envp, f->scratch.memory, how, process_origin());

@@ -182,8 +182,7 @@ static bool may_lend(char **own, size_t bytes)
 		choice_left_out(1);
 		return false;
 	}
-	if (target_reaches(environ_value(ENVIRON_PRELOAD)) &&
-	    target_takes(own, bytes + SHELL_BYTES))
+	if (target_reaches() && target_takes(own, bytes + SHELL_BYTES))
 		return true;
 	agent_count_loss(MGL_LOSS_MISSED_PROCESS, 1);
 	return false;

@@ -1,6 +1,7 @@
 #include "agent/target.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
@@ -245,15 +246,34 @@ static bool search_path(const char *name, struct room *room)
 /* Under a filter of the program's, looking could be forbidden at the price of death. */
 static bool may_look(void) { return !agent_frozen && !agent_filtered; }
 
-bool target_reaches(const char *file)
+/* The kernel has the loader ignore LD_PRELOAD where an exec leaves them different. */
+static bool ids_differ(void)
+{
+	return sys_call3(SYS_geteuid, 0, 0, 0) != sys_call3(SYS_getuid, 0, 0, 0) ||
+	       sys_call3(SYS_getegid, 0, 0, 0) != sys_call3(SYS_getgid, 0, 0, 0);
+}
+
+static bool loads_from(const char *file)
 {
 	struct statfs fs = {0};
 
-	if (!may_look())
-		return true;
 	/* access(2) judges without the capabilities that an exec takes away. */
 	return sys_call3(SYS_access, (long)file, R_OK, 0) == 0 &&
 	       (sys_call3(SYS_statfs, (long)file, (long)&fs, 0) != 0 || !(fs.f_flags & ST_NOEXEC));
+}
+
+/* Without a collector one that finds no file makes its own. */
+static bool joins(const char *session)
+{
+	long ret = session ? sys_call3(SYS_access, (long)session, R_OK | W_OK, 0) : 0;
+
+	return ret == 0 || (ret == -ENOENT && environ_value(ENVIRON_OUT));
+}
+
+bool target_reaches(void)
+{
+	return !may_look() || (!ids_differ() && loads_from(environ_value(ENVIRON_PRELOAD)) &&
+			       joins(environ_value(ENVIRON_SESSION)));
 }
 
 bool target_takes(char *const envp[], size_t arguments)

@@ -19,9 +19,10 @@
 
 #define TARGET_ROOM 8192u
 
-/* Whether a new program could load the file: not after a chroot, with fewer rights, or from a file
- * system mounted noexec. */
-bool target_reaches(const char *file);
+/* Whether a new program could load the agent and join the session: not after a chroot, with fewer
+ * rights, where its own /dev/shm or a file system mounted noexec hides them, nor while effective
+ * and real ids are different. Where environ_differs(). */
+bool target_reaches(void);
 
 /* Whether the kernel takes envp with our variables in it, beside arguments of so many bytes,
  * pointers included. Where envp differs with ours (environ.h). */

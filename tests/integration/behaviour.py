@@ -34,7 +34,7 @@ import subprocess
 OWN_CALLS = {
     **dict.fromkeys(
         "mmap munmap mremap mprotect madvise rt_sigprocmask gettid getpid getppid readlink getcwd "
-        "close fstat read pread64 access fgetxattr geteuid getegid getuid munlock".split(), ""
+        "close fstat read pread64 access fgetxattr geteuid getegid getuid getgid munlock".split(), ""
     ),
     # Is the thread still there? What is its name? Is there a filter? Where is its signal stack?
     "tgkill": r"\d+, \d+, 0\)",

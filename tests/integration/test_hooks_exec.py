@@ -462,3 +462,53 @@ def test_the_kernels_limit_is_where_it_was(compare, cc, how):
     missed = sum(oracle.Report.losses(p).get("missed_process", 0) for p in report.processes)
     assert 1 <= missed < 20
     assert len(report.processes) > 3
+
+
+RIGHTS = r"""
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv)
+{
+	char *command[] = {"sh", "-c", "id -u; :", NULL};
+	int status = 1;
+	pid_t pid;
+	free(malloc(3));
+	if (strcmp(argv[1], "user") == 0 ? setresuid(65534, 65534, 65534)
+	    : strcmp(argv[1], "effective") == 0 ? seteuid(65534) : setegid(65534))
+		return 9;
+	if (strcmp(argv[2], "system") == 0)
+		return system("id -u; :");
+	if (strcmp(argv[2], "exec") == 0)
+		return execv("/bin/sh", command);
+	posix_spawn(&pid, "/bin/sh", NULL, NULL, command, environ);
+	waitpid(pid, &status, 0);
+	return status;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up its rights")
+@pytest.mark.parametrize("way", ["exec", "spawn", "system"])
+@pytest.mark.parametrize("rights", ["user", "effective", "group"])
+def test_with_fewer_rights_children_are_missed_and_said(compare, cc, rights, way):
+    """Another user cannot open the session file. Where effective ids are not the real ones the loader
+    heeds no LD_PRELOAD."""
+    report = compare(cc("rights", RIGHTS), rights, way, env=os.environ)
+    assert len(report.processes) == 1
+    told = {"kind": "missed_process", "count": 1, "detail": None if way == "system" else "/bin/sh"}
+    assert missed(report.root) == [told]
+
+
+def test_in_a_place_without_the_session_children_are_missed(in_namespace, mallograph, tmp_path):
+    """As in a sandbox that has a /dev/shm of its own."""
+    env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+    done = in_namespace(
+        '"$1" -o x.mgp -- unshare -m sh -c "mount -t tmpfs none /dev/shm && uname -s && uname -s"',
+        mallograph, env=env, cwd=tmp_path)  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Linux\nLinux\n")
+    assert "2 processes that ran unrecorded" in " ".join(done.stderr.split())
