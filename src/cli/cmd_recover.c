@@ -24,9 +24,10 @@ static void print_help(void)
 {
 	printf("Usage: mallograph recover [OPTION…] [SESSION…]\n"
 	       "\n"
-	       "Save the recordings whose collector was killed, or that had none, into this\n"
-	       "directory, and free the memory they take. Those whose processes still run are\n"
-	       "left alone. SESSION is a session file or a pid; left out, all are meant.\n"
+	       "Save the recordings whose collector was killed, or that had none, where their\n"
+	       "-o said or into this directory, and free the memory they take. Those whose\n"
+	       "processes still run are left alone. SESSION is a session file or a pid; left\n"
+	       "out, all are meant.\n"
 	       "\n");
 	cli_options_help(options_table, stdout);
 }

@@ -11,6 +11,7 @@
 #include "collect/keep.h"
 #include "collect/mapped.h"
 #include "collect/session.h"
+#include "collect/wish.h"
 #include "ledger/reader.h"
 #include "store/store.h"
 
@@ -103,6 +104,25 @@ static struct error *read_root(int fd, const char *path, struct root *root)
 	return error || root->program ? error : error_no_memory();
 }
 
+/* Where the run was to save it, if that is still possible. */
+static struct error *prepare(int fd, const char *pattern, const struct root *root,
+			     struct collect_output *output)
+{
+	CLEANUP_FREE char *wish = pattern ? NULL : collect_wish_read(fd);
+
+	if (wish) {
+		struct error *error =
+			collect_output_prepare(wish, root->program, root->pid, output);
+
+		if (!error && !output->discard)
+			return NULL;
+		error_free(error);
+		collect_output_close(output);
+		*output = (struct collect_output)COLLECT_OUTPUT_CLOSED;
+	}
+	return collect_output_prepare(pattern, root->program, root->pid, output);
+}
+
 static struct error *save(int fd, const struct collect_found *found, const char *pattern,
 			  const struct collect_finish_options *options, char **ret_path,
 			  bool *keep_profile)
@@ -113,7 +133,7 @@ static struct error *save(int fd, const struct collect_found *found, const char 
 
 	TRY(read_root(fd, found->path, &root));
 	with.retired = root.kept;
-	struct error *error = collect_output_prepare(pattern, root.program, root.pid, &output);
+	struct error *error = prepare(fd, pattern, &root, &output);
 
 	if (!error && !output.discard)
 		error = collect_keep(fd, found->path, &with, &output);

@@ -8,6 +8,7 @@
 #include "collect/launch.h"
 #include "collect/preload.h"
 #include "collect/processes.h"
+#include "collect/wish.h"
 #include "ledger/reader.h"
 
 #define LOG_DOMAIN "collect"
@@ -40,6 +41,7 @@ static struct error *prepare(const struct collect_run_options *options, struct c
 {
 	TRY(collect_output_prepare(options->output, options->argv[0], run->pid, &run->output));
 	TRY(collect_session_create(run->pid, &options->limits, &run->session));
+	collect_wish_keep(run->session.fd, &run->output);
 	TRY(collect_snapshots_create(run->session.fd, run->session.path, 0, 0, &run->snapshots));
 	if (run->output.discard || collect_keep_is_ledger(&run->output))
 		return NULL;

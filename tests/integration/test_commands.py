@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from oracle import wait_for
+
 BUILT = ["run", "report", "blocks", "hist", "info", "symbolize", "doctor", "query", "env", "recover",
          "merge"]
 RESERVED = ("attach detach save top leaks diff check export flame html"
@@ -274,6 +276,35 @@ def test_the_death_of_the_collector_is_not_noticed_and_nothing_is_lost(run, aban
     assert list((runtime / "mallograph").iterdir()) == []
     result = run("recover", str(pid), text=True)
     assert result.returncode == 125 and "not being recorded" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["deep/%n 100%%.mgp", "deep/it.mgl", "gone/x.mgp", None])
+def test_recover_saves_where_the_run_was_to(run, mallograph, runtime, tmp_path, name):
+    """-o of the run; where there is no such directory any more, or none was said: here."""
+    for folder in "deep", "gone", "else":
+        (tmp_path / folder).mkdir()
+    process = subprocess.Popen(
+        [mallograph, "-q", *(["-o", name] if name else []), "sh", "-c", "echo; read x; :"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})  # fmt: skip
+    process.stdout.readline()
+    (session,) = (runtime / "mallograph").glob("*.mgl")
+    try:
+        os.getxattr(session, "user.mallograph.output")
+    except OSError:
+        if name:
+            process.kill()
+            pytest.skip("no extended attributes there")
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    (tmp_path / "gone").rmdir()
+    wait_for(lambda: "still run" not in run("recover", session, cwd=tmp_path / "else", text=True).stderr)
+    found = [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()]
+    if name and "deep" in name:
+        assert found == [name.replace("%n", "sh").replace("%%", "%")]
+    else:
+        assert len(found) == 1 and re.fullmatch(r"else/mallograph\.[a-z]+\.\d+\.mgp", found[0])
 
 
 def test_recover_leaves_what_is_being_recorded(run, mallograph, runtime, tmp_path):
