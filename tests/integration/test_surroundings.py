@@ -5,8 +5,10 @@ import contextlib
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -129,12 +131,15 @@ def small_group():
 
 
 @pytest.mark.slow
-def test_killed_for_its_memory(small_group, record):
-    """The program alone is in the group. What it had at its last word is there, and what it did
-    until the kernel killed it."""
+@pytest.mark.parametrize("tool", [False, True], ids=["program", "tool-too"])
+def test_killed_for_its_memory(small_group, record, tool):
+    """What the program had at its last word is there, and what it did until the kernel killed it; also
+    where the tool has no more memory than that."""
     enter = ["sh", "-c", f'echo $$ > {small_group}/cgroup.procs && exec "$@"', "sh"]
+    into = {"preexec_fn": lambda: (small_group / "cgroup.procs").write_text(str(os.getpid()))}
     steps = (*SOME, "say", "fill:2000:100000")
-    recording = record.run("script", *steps, before=enter, returncode=-signal.SIGKILL)
+    recording = record.run("script", *steps, returncode=-signal.SIGKILL,
+                           **(into if tool else {"before": enter}))  # fmt: skip
     process, said = recording.report.processes[-1], recording.said
     assert process["end"] == {"kind": "signal", "code": signal.SIGKILL}
     filled = process["allocations"] - said["allocations"]
@@ -142,6 +147,31 @@ def test_killed_for_its_memory(small_group, record):
     assert process["frees"] == said["frees"]
     assert process["live_bytes"] - said["live_bytes"] in (filled * 100000, (filled - 1) * 100000)
     assert {loss["kind"] for loss in process["losses"]} <= {"unfinished_calls"}
+
+
+@needs_root
+@pytest.mark.parametrize("most", [2, 3, 5])
+def test_few_processes_may_be_started(mallograph, agent, cc, most):
+    """ulimit -u of a user's: names are read in processes of their own, and may be done without."""
+    program = cc("seven", "#include <stdlib.h>\nint main(void) { free(malloc(9)); return 7; }\n",
+                 "-fno-builtin")  # fmt: skip
+    folder = pathlib.Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o777)
+        for file in mallograph, agent, program:
+            shutil.copy(file, folder)
+        (folder / "run").mkdir(mode=0o700)
+        os.chown(folder / "run", 4711, 4711)
+        done = subprocess.run(
+            [folder / "mallograph", "-o", "x.mgp", "./seven"], cwd=folder, user=4711, group=4711,
+            extra_groups=[], preexec_fn=limits(NPROC=most), capture_output=True, text=True,
+            timeout=60,
+            env={**os.environ, "XDG_CACHE_HOME": str(folder), "XDG_RUNTIME_DIR": str(folder / "run")})  # fmt: skip
+        assert done.returncode == 7, done.stderr
+        root = report(mallograph, folder / "x.mgp", 0).root
+        assert (root["allocations"], root["losses"]) == (1, [])
+    finally:
+        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(
