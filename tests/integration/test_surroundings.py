@@ -192,6 +192,41 @@ def test_odd_environments(record, environment):
     assert "2,550 times" in text
 
 
+AUDIT = r"""
+#define _GNU_SOURCE
+#include <link.h>
+#include <stdlib.h>
+unsigned la_version(unsigned version) { free(malloc(10)); return version; }
+unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie)
+{ (void)map, (void)space, (void)cookie; return LA_FLG_BINDTO | LA_FLG_BINDFROM; }
+uintptr_t la_symbind64(Elf64_Sym *s, unsigned i, uintptr_t *a, uintptr_t *b, unsigned *f, const char *name)
+{ (void)i, (void)a, (void)b, (void)f, (void)name; return s->st_value; }
+"""
+
+
+@pytest.mark.parametrize("settings", [
+    ["LD_AUDIT={audit}"], ["LD_BIND_NOW=1"], ["LD_DYNAMIC_WEAK=1"], ["LD_WARN=1"],
+    ["LD_DEBUG=statistics", "LD_DEBUG_OUTPUT={folder}/debug"], ["LD_PROFILE=libc.so.6"],
+    ["GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1"],
+    ["GLIBC_TUNABLES=glibc.malloc.hugetlb=1"], ["MALLOC_PERTURB_=3", "MALLOC_ARENA_MAX=1"],
+    ["LD_PRELOAD=libc_malloc_debug.so.0", "MALLOC_CHECK_=3"],
+    ["LD_PRELOAD=libc_malloc_debug.so.0", "MALLOC_TRACE={folder}/trace"],
+], ids=lambda settings: "-".join(one.partition("=")[0] for one in settings))  # fmt: skip
+def test_settings_of_the_loader_and_the_allocator(record, cc, settings):
+    """With LD_AUDIT the loader itself allocates by the program's malloc."""
+    audit = cc("libaudit.so", AUDIT, "-shared", "-fPIC") if "AUDIT" in settings[0] else ""
+    env = [one.format(audit=audit, folder=record.folder) for one in settings]
+    bare = subprocess.run(["env", *env, record.program("script"), record.new_paths()[1], *SOME],
+                          capture_output=True, text=True)  # fmt: skip
+    if bare.returncode or bare.stderr:
+        pytest.skip("not here")
+    recording = run_script(record, *SOME, "say", before=["env", *env])
+    process, said = recording.report.processes[-1], recording.said
+    more = process["allocations"] - said["allocations"]
+    assert 0 <= more <= (3 if audit else 0)
+    assert process["frees"] == said["frees"] and process["losses"] == []
+
+
 def test_many_and_odd_arguments(record, program):
     """Newlines, bytes that are no text, none at all, and more than a page of them."""
     words = ["a\nb", "", "\udcff\x01", "'\"\\", *("word" * 20 for _ in range(10000))]
