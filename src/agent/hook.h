@@ -5,7 +5,10 @@
 #ifndef MALLOGRAPH_AGENT_HOOK_H
 #define MALLOGRAPH_AGENT_HOOK_H
 
+#include <errno.h>
+
 #include "agent/agent.h"
+#include "agent/real.h"
 
 #define CFA ((uintptr_t)__builtin_dwarf_cfa())
 #define PC  ((uintptr_t)__builtin_return_address(0))
@@ -23,5 +26,12 @@ static inline uint64_t hook_bp(void)
 	{                              \
 		(pc), (cfa), hook_bp() \
 	}
+
+/* After a realloc that returned NULL, before which errno was 0: realloc(p, 0) may free and return
+ * NULL, which only errno tells from a failure; the leak sanitizer's says ENOMEM for both. */
+static inline bool hook_realloc_failed(size_t size)
+{
+	return size != 0 || (errno == ENOMEM && !real_facts.leak_sanitizer);
+}
 
 #endif

@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/hook.h"
 #include "agent/hooks_new.h"
+#include "agent/inner.h"
 #include "agent/real.h"
 
 /* Called by the stubs with the call's own arguments; return where to jump. */
@@ -41,6 +42,7 @@ void *hooks_dlopen_seen(const char *file, int flags)
 {
 	int saved = errno;
 
+	inner_opening();
 	if (file && (flags & RTLD_DEEPBIND))
 		name_loss(MGL_LOSS_DEEPBIND, file);
 	errno = saved;

@@ -1,7 +1,8 @@
 /*
  * Interposers that leave no frame of theirs: they jump to the real function, so that it
  * sees the program's return address. glibc takes the caller's RUNPATH and namespace from
- * it; a child that shares the stack (CLONE_VM) comes back through it.
+ * it; a child that shares the stack (CLONE_VM) comes back through it. And the way in of
+ * functions that were changed where they stand (patch.h).
  *
  * x86-64 System V ABI: arguments in rdi, rsi, rdx, rcx, r8, r9; r11 is anybody's.
  */
@@ -126,5 +127,57 @@ syscall:
 	jmp	*%r11
 	.cfi_endproc
 	.size	syscall, .-syscall
+
+/* Where a function that was changed leads: its struct inner in r9, the r9 it was called with on
+ * the stack. A compiler that sees both ends of a call may count on registers that the function
+ * does not use (-fipa-ra): all come back as they were but rax. */
+	.globl	hooks_inner_entry
+	.hidden	hooks_inner_entry
+	.type	hooks_inner_entry, @function
+	.p2align 4
+hooks_inner_entry:
+	.cfi_startproc
+	.cfi_def_cfa_offset 16
+	_CET_ENDBR
+	pushq	%r8
+	.cfi_adjust_cfa_offset 8
+	pushq	%rcx
+	.cfi_adjust_cfa_offset 8
+	pushq	%rdx
+	.cfi_adjust_cfa_offset 8
+	pushq	%rsi
+	.cfi_adjust_cfa_offset 8
+	pushq	%rdi
+	.cfi_adjust_cfa_offset 8
+	pushq	%r10
+	.cfi_adjust_cfa_offset 8
+	pushq	%r11
+	.cfi_adjust_cfa_offset 8
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	movq	%rsp, %rdi
+	movq	%r9, %rsi
+	call	hooks_inner
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq	%r11
+	.cfi_adjust_cfa_offset -8
+	popq	%r10
+	.cfi_adjust_cfa_offset -8
+	popq	%rdi
+	.cfi_adjust_cfa_offset -8
+	popq	%rsi
+	.cfi_adjust_cfa_offset -8
+	popq	%rdx
+	.cfi_adjust_cfa_offset -8
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	popq	%r8
+	.cfi_adjust_cfa_offset -8
+	popq	%r9
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_endproc
+	.size	hooks_inner_entry, .-hooks_inner_entry
 
 	.section .note.GNU-stack, "", @progbits

@@ -95,10 +95,6 @@ AGENT_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 
 /* --- realloc ------------------------------------------------------------------------ */
 
-/* realloc(p, 0) may free and return NULL, which only errno tells from a failure; the leak
- * sanitizer's says ENOMEM for both. */
-static inline bool is_failure(int error) { return error == ENOMEM && !real_facts.leak_sanitizer; }
-
 #define REALLOCATION(block, size, call, api)                                                  \
 	do {                                                                                  \
 		struct thread *t = hook_enter(CFA);                                           \
@@ -114,7 +110,7 @@ static inline bool is_failure(int error) { return error == ENOMEM && !real_facts
 		void *moved = (call);                                                         \
                                                                                               \
 		hook_phase(t, CFA, GATE_AGENT);                                               \
-		bool failed = !moved && ((size) != 0 || is_failure(errno));                   \
+		bool failed = !moved && hook_realloc_failed(size);                            \
                                                                                               \
 		if (errno == 0)                                                               \
 			errno = before;                                                       \

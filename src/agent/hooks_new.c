@@ -169,6 +169,20 @@ GUARDED_CALL(new_array, MGL_API_NEW_ARRAY)
 GUARDED_CALL(aligned_new, MGL_API_ALIGNED_NEW)
 GUARDED_CALL(aligned_new_array, MGL_API_ALIGNED_NEW_ARRAY)
 
+void *hooks_new_call(enum mgl_api api, void *function, size_t a, size_t b, size_t c)
+{
+	switch (api) {
+	case MGL_API_NEW_ARRAY:
+		return call_new_array(function, a, b, c);
+	case MGL_API_ALIGNED_NEW:
+		return call_aligned_new(function, a, b, c);
+	case MGL_API_ALIGNED_NEW_ARRAY:
+		return call_aligned_new_array(function, a, b, c);
+	default:
+		return call_new(function, a, b, c);
+	}
+}
+
 /* --- what is not the C++ library's own ------------------------------------------------ */
 
 typedef void *new_function(size_t, size_t, size_t);

@@ -32,12 +32,17 @@ static const struct r_debug *debug_of_program(void)
 	return NULL;
 }
 
-const struct link_map *image_first(void)
+const struct r_debug *image_debug(void)
 {
 	const struct r_debug *debug = &_r_debug;
 
-	if (!debug || !debug->r_map)
-		debug = debug_of_program();
+	return debug && debug->r_map ? debug : debug_of_program();
+}
+
+const struct link_map *image_first(void)
+{
+	const struct r_debug *debug = image_debug();
+
 	return debug ? debug->r_map : NULL;
 }
 
@@ -218,6 +223,22 @@ bool image_symbol(const struct image *image, const struct image_name *name,
 	ret->bytes = s->st_size;
 	ret->type = ELF64_ST_TYPE(s->st_info);
 	return inside(image, (const void *)ret->address, 1);
+}
+
+/* What is not defined stands before what the table indexes. */
+bool image_imports(const struct image *image, const char *name)
+{
+	uint32_t count = image->gnu_hash ? image->gnu_hash[1] : 0;
+
+	for (uint32_t i = 1; i < count; i++) {
+		const Elf64_Sym *s = image->symbols + i;
+
+		if (!inside(image, s, sizeof(*s)))
+			break;
+		if (s->st_shndx == SHN_UNDEF && strcmp(image_string(image, s->st_name), name) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* --- _dl_find_object ---------------------------------------------------------------- */

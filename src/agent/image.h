@@ -52,6 +52,8 @@ bool image_symbol(const struct image *image, const struct image_name *name,
 /* What a call of the symbol reaches: an indirect function is resolved. NULL where its
  * resolver gives nothing. The module must have been relocated. */
 void *image_function(const struct image *image, const struct image_symbol *symbol);
+/* Whether the module asks others for a symbol of this name; of one with a GNU hash table. */
+bool image_imports(const struct image *image, const char *name);
 /* DT_SONAME, "" without one. */
 const char *image_soname(const struct image *image);
 /* The string at an offset of the module's string table, "" where it is none. */
@@ -71,6 +73,8 @@ struct image_found {
 bool image_find(uintptr_t pc, struct image_found *ret);
 bool image_find_is_exact(void);
 
+/* What the loader keeps for debuggers; NULL = it cannot be found. */
+const struct r_debug *image_debug(void);
 /* The first of the loaded modules, the program's own first. */
 const struct link_map *image_first(void);
 /* The module whose mapping holds pc; NULL = none, or a C library before 2.35. */

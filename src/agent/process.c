@@ -13,6 +13,7 @@
 #include "agent/core.h"
 #include "agent/environ.h"
 #include "agent/inherited.h"
+#include "agent/inner.h"
 #include "agent/program_path.h"
 #include "agent/real.h"
 #include "agent/sessionfile.h"
@@ -147,7 +148,6 @@ static uint32_t scratch_blob(struct thread *t, long bytes, uint32_t *recorded)
 static void describe(struct thread *t, struct mgl_process *p)
 {
 	const char *allocator = real_facts.malloc_path;
-	const char *own = real_facts.own_malloc_path;
 	long n = program_path(scratch, sizeof(scratch));
 
 	p->exe = scratch_blob(t, n, &p->exe_bytes);
@@ -157,8 +157,7 @@ static void describe(struct thread *t, struct mgl_process *p)
 	p->argv_bytes = p->argv ? (uint32_t)arguments_bytes : 0;
 	p->allocator = record_blob(t, allocator, strlen(allocator));
 	p->allocator_bytes = p->allocator ? (uint32_t)strlen(allocator) : 0;
-	if (own)
-		agent_name_loss(t, MGL_LOSS_OWN_MALLOC, own, strlen(own));
+	inner_tell(t);
 }
 
 /* In the session's header, since this process gets no ledger to say it in. */
@@ -187,7 +186,8 @@ static struct agent *agent_make(void)
 		return NULL;
 	a->units = private_pages((MGL_MAX_RECORD_UNITS + 1) * sizeof(a->units[0]));
 	a->records_size = 1;
-	a->granule_shift = real_facts.glibc_malloc && !real_facts.library_new ? 5 : 3;
+	a->granule_shift =
+		real_facts.glibc_malloc && !real_facts.library_new && !inner_is_used ? 5 : 3;
 	a->pid = own_pid;
 	a->serial = atomic_fetch_add(&session_head()->next_process, 1);
 	if (!a->units || !trie_start(a) || !shadow_start(a))
@@ -284,6 +284,8 @@ static bool first_start(void)
 	/* What was executed is known by who did that: /proc takes longer than all else here. */
 	uint64_t starttime = how == MGL_HOW_ROOT ? sessionfile_starttime() : 0;
 
+	if (chosen)
+		inner_start();
 	if (chosen && !recording_start(how, origin, starttime))
 		return false;
 	environ_follow();

@@ -80,17 +80,23 @@ bool real_is_cpp_library(const struct link_map *map)
 
 /* --- what stands in for a function nobody defines ------------------------------- */
 
+/* What the program's calls reach: its own, if it has one. */
+static void (*first_free)(void *);
+static void *(*first_realloc)(void *, size_t);
+
+static void free_only(void *p) { first_free(p); }
+
 static void free_ignoring_size(void *p, size_t bytes)
 {
 	(void)bytes;
-	real.free(p);
+	first_free(p);
 }
 
 static void free_ignoring_alignment(void *p, size_t alignment, size_t bytes)
 {
 	(void)alignment;
 	(void)bytes;
-	real.free(p);
+	first_free(p);
 }
 
 static void *reallocarray_by_realloc(void *p, size_t count, size_t bytes)
@@ -101,7 +107,7 @@ static void *reallocarray_by_realloc(void *p, size_t count, size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return real.realloc(p, total);
+	return first_realloc(p, total);
 }
 
 static int execveat_by_syscall(int dir, const char *path, char *const argv[], char *const envp[],
@@ -112,12 +118,17 @@ static int execveat_by_syscall(int dir, const char *path, char *const argv[], ch
 
 static void substitute(void)
 {
+	struct definition d;
+	const struct link_map *agent = find_agent();
+
+	first_free = find_from(image_first(), agent, "free", &d) ? d.address : real.free;
+	first_realloc = find_from(image_first(), agent, "realloc", &d) ? d.address : real.realloc;
 	if (!real.free_sized)
 		real.free_sized = free_ignoring_size;
 	if (!real.free_aligned_sized)
 		real.free_aligned_sized = free_ignoring_alignment;
 	if (!real.cfree)
-		real.cfree = real.free;
+		real.cfree = free_only;
 	if (!real.reallocarray)
 		real.reallocarray = reallocarray_by_realloc;
 	if (!real.aligned_alloc)
@@ -153,8 +164,6 @@ static void find_facts(void)
 		real_facts.leak_sanitizer = soname_is(d.map, "liblsan.so.");
 		real_facts.malloc_path = path_of(&d);
 	}
-	if (find_from(image_first(), find_agent(), "malloc", &d))
-		real_facts.own_malloc_path = path_of(&d);
 	real_facts.library_new = find("_Znwm", &d) && !real_is_cpp_library(d.map);
 	real_facts.own_execv = is_hooked("execv");
 	real_facts.own_execvp = is_hooked("execvp");
@@ -166,6 +175,14 @@ static void *read_pointer(size_t i)
 
 	memcpy(&p, (const char *)&real + functions[i].offset, sizeof(p));
 	return p;
+}
+
+void real_replace(void *from, void *to)
+{
+	for (size_t i = 0; i < FUNCTIONS; i++) {
+		if (read_pointer(i) == from)
+			memcpy((char *)&real + functions[i].offset, &to, sizeof(to));
+	}
 }
 
 /* Takes from one module what no earlier one defined. */

@@ -111,8 +111,7 @@ struct real_facts {
 	bool library_new;    /* operator new is neither the C++ library's nor absent */
 	bool own_execv;      /* another preloaded library hooks these: its own way is kept */
 	bool own_execvp;
-	const char *malloc_path;     /* of the module that defines malloc; "" = the program */
-	const char *own_malloc_path; /* of one before the agent that does; NULL = none */
+	const char *malloc_path; /* of the module that defines malloc; "" = the program */
 };
 
 extern struct real real;
@@ -120,6 +119,8 @@ extern struct real_facts real_facts;
 
 /* Fills real and real_facts, once. false: no allocator was found. */
 bool real_resolve(void);
+/* What leads to from leads to to now. */
+void real_replace(void *from, void *to);
 /* Looks again for a function that was not there at the start (a C library's libdl). */
 void *real_late(const char *name);
 /* A C++ library, whose operators new and delete go through malloc and free. */

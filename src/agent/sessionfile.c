@@ -233,7 +233,8 @@ struct mgl_session *sessionfile_open(uint64_t *file_bytes, uint8_t **units)
 	return head ? head : session_memfd(file_bytes, units);
 }
 
-uint64_t sessionfile_starttime(void)
+/* A field of /proc/self/stat, from 3 on as proc(5) counts them; 0 = not known. */
+static uint64_t stat_field(int wanted)
 {
 	char text[512];
 	int fd = (int)sys_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
@@ -248,9 +249,13 @@ uint64_t sessionfile_starttime(void)
 	/* The command may hold spaces and parentheses: fields count from the last ')'. */
 	const char *c = strrchr(text, ')');
 
-	for (int field = 2; c && *c && field < 22; c++)
+	for (int field = 2; c && *c && field < wanted; c++)
 		field += *c == ' ';
 	for (; c && *c >= '0' && *c <= '9'; c++)
 		value = value * 10 + (uint64_t)(*c - '0');
 	return value;
 }
+
+uint64_t sessionfile_starttime(void) { return stat_field(22); }
+
+uint64_t sessionfile_threads(void) { return stat_field(20); }

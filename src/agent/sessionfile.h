@@ -22,5 +22,7 @@ const char *sessionfile_path(void);
 
 /* /proc/self/stat's start time in clock ticks; 0 = not known. */
 uint64_t sessionfile_starttime(void);
+/* How many threads the process has; 0 = not known. */
+uint64_t sessionfile_threads(void);
 
 #endif

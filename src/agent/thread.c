@@ -20,6 +20,7 @@
 
 #include "agent/account.h"
 #include "agent/chain.h"
+#include "agent/inner.h"
 #include "agent/real.h"
 #include "agent/rows.h"
 #include "agent/signals.h"
@@ -302,7 +303,10 @@ static bool is_above(const struct thread *self, uintptr_t hook, uintptr_t cfa)
 }
 
 /* glibc's allocator calls no hook. */
-static bool calls_hooks(void) { return !real_facts.glibc_malloc || real_facts.library_new; }
+static bool calls_hooks(void)
+{
+	return !real_facts.glibc_malloc || real_facts.library_new || inner_is_used;
+}
 
 /* What a busy gate means for the hook at cfa; self is the calling thread's first. */
 static enum chain_place busy_place(struct thread *self, uintptr_t gate, uintptr_t cfa)

@@ -258,12 +258,6 @@ static void print_notes(const struct collect_run *run, FILE *out)
 	else if (run->running > 1)
 		cli_note_to(out, "%zu processes still run; they are recorded up to now",
 			    run->running);
-	if (run->program.hidden_malloc)
-		cli_note_to(
-			out,
-			"%s has a malloc of its own inside it: what it allocates by that is not "
-			"recorded",
-			run->program.image);
 }
 
 static void print_summary(const struct collect_run *run, const struct request *request)

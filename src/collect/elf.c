@@ -307,10 +307,8 @@ struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret
 	TRY(read_segments(&image, ret));
 	ret->must_be_first = ret->link == COLLECT_ELF_DYNAMIC &&
 			     has_dynamic_name(&image, DT_NEEDED, collect_elf_is_first_or_nothing);
-	if (ret->link == COLLECT_ELF_DYNAMIC) {
-		ret->hidden_malloc = has_hidden_malloc(&image);
+	if (ret->link == COLLECT_ELF_DYNAMIC)
 		ret->sanitizer = sanitizer_of(&image);
-	}
 	return NULL;
 }
 

@@ -31,8 +31,6 @@ struct collect_elf {
 	char loader[256];      /* PT_INTERP; "" where there is none */
 	bool must_be_first;    /* needs a sanitizer's runtime that no agent may come before */
 	const char *sanitizer; /* a function of the one linked into it; NULL = none */
-	/* Has a malloc of its own that the loader cannot see: in .symtab alone. */
-	bool hidden_malloc;
 };
 
 /* Whether a library's base name is that of a sanitizer's runtime, which ends a program in
@@ -43,7 +41,7 @@ bool collect_elf_is_first_or_nothing(const char *name);
  * for 64-bit little-endian files alone. */
 struct error *collect_elf_read(int fd, const char *path, struct collect_elf *ret) ERROR_MUST_CHECK;
 
-/* The function by which a program allocates from an allocator linked into it that no preload
+/* The function by which a module allocates from an allocator linked into it that no preload
  * sees: under a name of its own, or malloc where the loader cannot see it. Static; NULL = none
  * that is known. */
 const char *collect_elf_allocator(int fd);

@@ -1,4 +1,4 @@
-/* Allocators inside of programs, of which the agent knows nothing. */
+/* Allocators inside of what was loaded after a process's start: the agent knows of none. */
 #include "collect/finish_internal.h"
 
 #include <fcntl.h>
@@ -46,21 +46,47 @@ static struct error *program_of(struct finishing *finishing, const char *path,
 	return NULL;
 }
 
-struct error *collect_finish_allocators(struct finish_process *process)
+/* Whether the agent has looked at the module: what it says begins with its path. */
+static bool is_looked_at(const struct ledger_text *inner, const char *path)
 {
-	const struct ledger_text *exe = &process->from->exe;
+	size_t n = strlen(path);
+
+	for (size_t at = 0; at < inner->length; at += strlen(inner->bytes + at) + 1)
+		if (strncmp(inner->bytes + at, path, n) == 0 &&
+		    strncmp(inner->bytes + at + n, " (", 2) == 0)
+			return true;
+	return false;
+}
+
+/* Adds to *count a module with an allocator that nothing sees; *first: the first one's. */
+static struct error *look_in(struct finish_process *process, const struct ledger_text *path,
+			     uint64_t *count, const char **first)
+{
 	const struct finish_program *program = NULL;
 
-	/* What the agent sees of it, it has said. */
-	if (exe->length == 0 || exe->bytes[0] != '/' ||
-	    process->from->losses[MGL_LOSS_OWN_MALLOC].count)
+	if (path->length == 0 || path->bytes[0] != '/' ||
+	    is_looked_at(&process->from->inner, path->bytes))
 		return NULL;
-	TRY(program_of(process->finishing, exe->bytes, &program));
+	TRY(program_of(process->finishing, path->bytes, &program));
 	if (!program->inner)
 		return NULL;
-	return ledger_member_add_missing(
-		process->member, "own_malloc", 1,
-		&(struct ledger_text){program->inner, strlen(program->inner)});
+	if ((*count)++ == 0)
+		*first = program->inner;
+	return NULL;
+}
+
+struct error *collect_finish_allocators(struct finish_process *process)
+{
+	const struct ledger_process *from = process->from;
+	const char *first = NULL;
+	uint64_t count = 0;
+
+	for (size_t i = 1; i < from->module_count; i++)
+		TRY(look_in(process, &from->modules[i].path, &count, &first));
+	if (count == 0)
+		return NULL;
+	return ledger_member_add_missing(process->member, "own_malloc", count,
+					 &(struct ledger_text){first, strlen(first)});
 }
 
 void collect_finish_programs_free(struct finishing *finishing)

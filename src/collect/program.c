@@ -243,7 +243,6 @@ static struct error *check_image(int fd, struct collect_program *program, int *e
 	}
 	TRY(check_elf(program, &elf));
 	TRY(check_privileges(fd, program));
-	program->hidden_malloc = elf.hidden_malloc;
 	return NULL;
 }
 

@@ -19,10 +19,9 @@
 #define COLLECT_EXIT_NOT_FOUND      127
 
 struct collect_program {
-	char *path;         /* what to execute */
-	char *image;        /* the ELF file that runs it: path's own or its interpreter */
-	bool hidden_malloc; /* see struct collect_elf */
-	const char *why;    /* it was refused, in a few words; static; NULL = it was not */
+	char *path;      /* what to execute */
+	char *image;     /* the ELF file that runs it: path's own or its interpreter */
+	const char *why; /* it was refused, in a few words; static; NULL = it was not */
 };
 
 /* exit_code is set with an error: one of the above. */

@@ -208,8 +208,9 @@ enum mgl_loss {
 	MGL_LOSS_CUT_STACKS = 3,   /* stacks that end before their root */
 	MGL_LOSS_UNSHADOWED = 4,   /* blocks counted at their allocation whose free cannot be */
 	MGL_LOSS_UNRECORDED = 5,   /* allocations after recording stopped short of room */
-	MGL_LOSS_MAPPINGS_FULL = 6,   /* mappings beyond the bounded table */
-	MGL_LOSS_OWN_MALLOC = 7,      /* the program defines malloc itself: detail = module */
+	MGL_LOSS_MAPPINGS_FULL = 6, /* mappings beyond the bounded table */
+	MGL_LOSS_OWN_MALLOC =
+		7, /* an allocator in a module, not seen: detail = "module (function why)" */
 	MGL_LOSS_DEEPBIND = 8,        /* libraries opened with RTLD_DEEPBIND: detail = first */
 	MGL_LOSS_DLMOPEN = 9,         /* libraries opened by dlmopen: detail = first */
 	MGL_LOSS_MISSED_PROCESS = 10, /* children that run unrecorded: detail = first */
@@ -316,7 +317,10 @@ struct mgl_process {
 	_Atomic uint32_t time_seq;
 	_Atomic uint32_t time_count;
 	uint32_t time_blocks[MGL_TIME_BLOCKS]; /* refs of mgl_time[mgl_time_entries()] */
-	uint32_t reserved1[7];
+	uint32_t reserved1;
+	_Atomic uint64_t inner; /* (A) blob, ref << 32 | bytes: "path (function)" and a NUL of each
+				 * allocator in a module */
+	uint32_t reserved2[4];
 	_Atomic uint64_t time_gap; /* ns: entries closer than this are not kept */
 
 	/* Written by a collector once the process is gone; end_kind last. */

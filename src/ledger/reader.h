@@ -113,6 +113,8 @@ struct ledger_process {
 	struct ledger_text cwd;
 	struct ledger_text argv; /* arguments, each ended by a NUL */
 	struct ledger_text allocator;
+	struct ledger_text
+		inner; /* "path (function)" of allocators in modules, each ended by a NUL */
 
 	uint32_t end_kind; /* enum mgl_end, as the collector learned it */
 	uint32_t end_code;

@@ -242,6 +242,10 @@ static void load_texts(struct ledger_reader *reader, struct reader_process *proc
 			 MAX_ARGV_BYTES, &info->argv);
 	ledger_text_load(reader, process, READ_ONCE(header->allocator),
 			 READ_ONCE(header->allocator_bytes), MAX_PATH_BYTES, &info->allocator);
+	uint64_t inner = READ_ATOMIC(header->inner);
+
+	ledger_text_load(reader, process, (uint32_t)(inner >> 32), (uint32_t)inner, MAX_ARGV_BYTES,
+			 &info->inner);
 	for (unsigned int i = 0; i < MGL_LOSS_COUNT; i++) {
 		uint64_t detail = READ_ATOMIC(header->loss_detail[i]);
 

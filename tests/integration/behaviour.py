@@ -43,6 +43,8 @@ OWN_CALLS = {
     "clock_gettime": r"CLOCK_MONOTONIC,",
     # Whether a large environment leaves room for ours.
     "getrlimit": r"RLIMIT_STACK,",
+    # Functions that are changed in place: all of a place, then the jump, its first byte last.
+    "pwrite64": r"\d+, \"(?:[^\"\\]|\\.)*\"(?:\.\.\.)?, (?:96|4|1), \d+\)",
     # Whether a program to be executed may load the agent.
     "statfs": r"\".*libmallograph-agent\.so\",",
     # Whether there is one thread, when a shell is started.

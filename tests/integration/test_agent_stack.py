@@ -73,6 +73,8 @@ def test_no_chain_of_calls_is_deep(graph):
     # Those that are not there are assembly: they jump and take no stack.
     entries = {fields[0] for fields in lines_of("agent-exports.txt")} & set(frames)
     assert "malloc" in entries
+    # What functions changed in place lead to, by assembly that saves as much as here.
+    entries.add("hooks_inner")
     chains = {function: deepest(frames, calls, function) for function in sorted(entries)}
     assert {f: f"{size}: {' > '.join(chain)}"
             for f, (size, chain) in chains.items() if size > LIMIT} == {}

@@ -364,44 +364,6 @@ int main(int argc, char **argv) {
     assert root["rss_peak_bytes"] < 20 << 20
 
 
-def test_a_program_with_a_hidden_malloc_is_told(run, cc):
-    own = cc("own_malloc", """
-#include <stddef.h>
-static char room[4096]; static size_t used;
-__attribute__((visibility("hidden"), noinline)) void *malloc(size_t n) { used += n; return room + used; }
-int main(void) { return malloc(16) == NULL; }
-""", "-fno-builtin")
-    result = run(own, text=True)
-    assert result.returncode == 0
-    assert "has a malloc of its own" in " ".join(result.stderr.split())
-
-
-INNER = """
-#include <stdlib.h>
-static char room[4096]; static size_t used;
-__attribute__((noinline, used)) void *je_malloc(size_t n) { used += n; return room + used; }
-int main(void) { void *volatile p = je_malloc(16); free(malloc(7)); return p == NULL; }
-"""
-
-
-def own_mallocs(run, tmp_path, *command):
-    """The programs of a run that are told to have an allocator that nothing sees."""
-    run("-q", "-o", tmp_path / "p.mgp", *command)
-    report = json.loads(run("report", "--json", tmp_path / "p.mgp").stdout)
-    return [loss["detail"] for process in report["processes"] for loss in process["losses"]
-            if loss["kind"] == "own_malloc"]
-
-
-def test_allocators_inside_of_programs_are_told(run, cc, tmp_path):
-    """By the names they have, of the root and of what it executes; not those that are not there."""
-    own = cc("inner_malloc", INNER, "-fno-builtin")
-    plain = cc("no_inner_malloc", INNER.replace("je_malloc", "my_malloc"), "-fno-builtin")
-    told = f"{own} (je_malloc)"
-    assert own_mallocs(run, tmp_path, own) == [told]
-    assert own_mallocs(run, tmp_path, "sh", "-c", f"{own}; {plain}; {own}; true") == [told, told]
-    assert own_mallocs(run, tmp_path, plain) == []
-
-
 @pytest.mark.parametrize("script, ends", [
     ("exec true", ["exec", "exit"]), ("exec sh -c 'exec sh -c \"exit 5\"'", ["exec", "exec", "exit"]),
     ("kill -TERM $$", ["signal"]),

@@ -1,0 +1,204 @@
+/*
+ * What a function that was changed where it stands (inner.h) leads to: one hook for all, which
+ * takes from the function's shape what its arguments mean.
+ */
+#include <errno.h>
+
+#include "agent/account.h"
+#include "agent/hook.h"
+#include "agent/hooks_new.h"
+#include "agent/inner.h"
+
+/* As hooks_inner_entry leaves it on the stack. */
+struct call {
+	uint64_t aligned, r11, r10;
+	uint64_t argument[5];
+	uint64_t r9;
+	uint64_t pc;
+};
+
+uint64_t hooks_inner(const struct call *c, const struct inner *in);
+
+typedef uint64_t function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+static uintptr_t cfa_of(const struct call *c) { return (uintptr_t)(c + 1); }
+
+static uint64_t call(const struct call *c, const struct inner *in)
+{
+	const uint64_t *a = c->argument;
+
+	return ((function *)in->call)(a[0], a[1], a[2], a[3], a[4]);
+}
+
+/* A product that overflows makes the function fail, whatever it is here. */
+static size_t size_of(const struct call *c, const struct inner_shape *shape)
+{
+	size_t size = c->argument[shape->size];
+
+	if (shape->count != INNER_NO_ARGUMENT &&
+	    __builtin_mul_overflow(size, c->argument[shape->count], &size))
+		return SIZE_MAX;
+	return size;
+}
+
+static uint64_t allocate(const struct call *c, const struct inner *in)
+{
+	struct thread *t = hook_enter(cfa_of(c));
+	void *made = (void *)(uintptr_t)call(c, in);
+
+	if (AGENT_UNLIKELY(!t))
+		return (uintptr_t)agent_missed(made);
+	return (uintptr_t)account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc,
+					    cfa_of(c));
+}
+
+static uint64_t allocate_or_throw(const struct call *c, const struct inner *in)
+{
+	struct thread *t = hook_enter(cfa_of(c));
+
+	if (!t)
+		return (uintptr_t)agent_missed((void *)(uintptr_t)call(c, in));
+	void *made = hooks_new_call(in->shape.api, in->call, c->argument[0], c->argument[1],
+				    c->argument[2]);
+
+	return (uintptr_t)account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc,
+					    cfa_of(c));
+}
+
+static uint64_t store(const struct call *c, const struct inner *in)
+{
+	struct thread *t = hook_enter(cfa_of(c));
+	uint64_t err = call(c, in);
+	void *made = (int)err == 0 ? *(void **)(uintptr_t)c->argument[0] : NULL;
+
+	if (t)
+		account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc, cfa_of(c));
+	else
+		agent_missed(made);
+	return err;
+}
+
+static uint64_t release(const struct call *c, const struct inner *in)
+{
+	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
+	struct thread *t = block ? hook_enter(cfa_of(c)) : NULL;
+
+	if (!t)
+		return call(c, in);
+	account_free(t, block, cfa_of(c));
+	uint64_t ret = call(c, in);
+
+	hook_leave(t);
+	return ret;
+}
+
+/* The real function, between what is noted before it and after it; *failed tells what a NULL of
+ * its means. */
+static void *reallocate_real(struct thread *t, const struct call *c, const struct inner *in,
+			     bool *failed)
+{
+	int before = errno;
+
+	errno = 0;
+	hook_phase(t, cfa_of(c), GATE_REAL);
+	void *moved = (void *)(uintptr_t)call(c, in);
+
+	hook_phase(t, cfa_of(c), GATE_AGENT);
+	*failed = hook_realloc_failed(size_of(c, &in->shape));
+	if (errno == 0)
+		errno = before;
+	return moved;
+}
+
+static void reallocate_done(struct thread *t, const struct call *c, const struct inner *in,
+			    struct taken old, void *moved, bool failed)
+{
+	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
+
+	if (moved) {
+		account_realloc_done(t, block, old, moved, size_of(c, &in->shape), in->shape.api,
+				     c->pc, cfa_of(c));
+	} else if (failed && in->shape.kind != INNER_REALLOCATE_OR_FREE) {
+		account_realloc_failed(t, block, old, in->shape.api);
+	} else {
+		account_realloc_freed(t, block, old);
+		if (failed)
+			account_failed(t, in->shape.api);
+	}
+}
+
+static uint64_t reallocate(const struct call *c, const struct inner *in)
+{
+	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
+	bool failed;
+
+	if (!block)
+		return allocate(c, in);
+	struct thread *t = hook_enter(cfa_of(c));
+
+	if (!t)
+		return (uintptr_t)agent_missed((void *)(uintptr_t)call(c, in));
+	hook_phase(t, cfa_of(c), GATE_AGENT);
+	struct taken old = account_realloc_begin(t, block);
+	void *moved = reallocate_real(t, c, in, &failed);
+
+	reallocate_done(t, c, in, old, moved, failed);
+	hook_leave(t);
+	return (uintptr_t)moved;
+}
+
+static uint64_t resize(const struct call *c, const struct inner *in)
+{
+	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
+	size_t size = size_of(c, &in->shape);
+	struct thread *t = hook_enter(cfa_of(c));
+
+	if (!t)
+		return call(c, in);
+	hook_phase(t, cfa_of(c), GATE_AGENT);
+	struct taken old = account_realloc_begin(t, block);
+
+	hook_phase(t, cfa_of(c), GATE_REAL);
+	uint64_t now = call(c, in);
+
+	hook_phase(t, cfa_of(c), GATE_AGENT);
+	if (now >= size)
+		account_realloc_done(t, block, old, block, size, in->shape.api, c->pc, cfa_of(c));
+	else
+		account_realloc_failed(t, block, old, in->shape.api);
+	hook_leave(t);
+	return now;
+}
+
+static void loaded(const struct call *c)
+{
+	struct thread *t = thread_enter(cfa_of(c));
+
+	if (!t)
+		return;
+	inner_loaded(t);
+	thread_leave(t);
+}
+
+uint64_t hooks_inner(const struct call *c, const struct inner *in)
+{
+	switch ((enum inner_kind)in->shape.kind) {
+	case INNER_ALLOCATE:
+		return allocate(c, in);
+	case INNER_NEW:
+		return allocate_or_throw(c, in);
+	case INNER_STORE:
+		return store(c, in);
+	case INNER_FREE:
+		return release(c, in);
+	case INNER_REALLOCATE:
+	case INNER_REALLOCATE_OR_FREE:
+		return reallocate(c, in);
+	case INNER_RESIZE:
+		return resize(c, in);
+	case INNER_LOADED:
+		loaded(c);
+		break;
+	}
+	return call(c, in);
+}

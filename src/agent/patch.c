@@ -1,0 +1,238 @@
+#include "agent/patch.h"
+
+#include <string.h>
+
+#include "agent/syscall.h"
+#include "ledger/layout.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#define SHSTK_STATUS 0x5005 /* arch_prctl(2) since Linux 6.6 */
+
+#define REACH       (UINTPTR_MAX >> 34) /* 1 GiB: half of what a jump has, for large texts */
+#define ROOM_STEP   ((uintptr_t)65536)
+#define LOWEST      ((uintptr_t)65536) /* below it nobody may map anything, as a rule */
+#define RELAY_BYTES 32u
+/* Before the last one there are four bytes: at most two short jumps, which grow by four each. */
+#define MOVED_BYTES (4u + 2 * 4u + INSN_MOVED_MOST + INSN_JUMP_BYTES)
+#define BODY_MOST   65536u
+#define ALIGNED     16u /* where compilers start functions */
+
+_Static_assert(RELAY_BYTES + MOVED_BYTES <= PATCH_PLACE_BYTES, "a place holds both");
+
+/* --- planning ------------------------------------------------------------------------- */
+
+static const char *const too_short = "is too short to be changed";
+static const char *const not_known = "has an instruction that is not known";
+static const char *const comes_back = "jumps back to its first instructions";
+
+static bool read(const struct patch *p, const uint8_t *at, struct insn *ret)
+{
+	return (uintptr_t)at < p->stop && insn_read(at, p->stop - (uintptr_t)at, ret);
+}
+
+static uintptr_t target_of(const uint8_t *at, const struct insn *insn)
+{
+	return (uintptr_t)at + insn->bytes + (uintptr_t)insn->distance;
+}
+
+/* The space up to where the next function may start. */
+static bool is_padding(const uint8_t *at, uintptr_t end, const struct insn *insn)
+{
+	uintptr_t stop = (end + ALIGNED - 1) & ~(uintptr_t)(ALIGNED - 1);
+
+	return (uintptr_t)at + insn->bytes <= stop && (insn->kind == INSN_NOTHING || *at == 0xcc);
+}
+
+static bool pushes_shadow(void)
+{
+	uint64_t status = 0;
+
+	return sys_call3(SYS_arch_prctl, SHSTK_STATUS, (long)&status, 0) == 0 && (status & 1);
+}
+
+/* Whole instructions, up to room for a jump. end: of the function, 0 = not known. */
+static const char *plan_bytes(struct patch *p, uintptr_t end)
+{
+	struct insn insn;
+
+	for (p->bytes = 0; p->bytes < INSN_JUMP_BYTES; p->bytes += insn.bytes) {
+		const uint8_t *at = p->at + p->bytes;
+
+		if (!read(p, at, &insn) || insn.kind == INSN_SHORT)
+			return not_known;
+		if (*at == 0xcc && !(end && (uintptr_t)at >= end))
+			return "has a breakpoint";
+		if (end && (uintptr_t)at >= end && !is_padding(at, end, &insn))
+			return too_short;
+		/* What follows is somebody else's, or reached by a jump of its own. */
+		if (!end && (insn.kind == INSN_END || insn.kind == INSN_JUMP) &&
+		    p->bytes + insn.bytes < INSN_JUMP_BYTES)
+			return too_short;
+		if (insn.kind == INSN_CALL && pushes_shadow())
+			return "calls at its start, and returns are guarded";
+	}
+	return NULL;
+}
+
+/* Whether the function jumps into what is to be replaced, or to its start with whatever it holds
+ * in registers then. */
+static const char *plan_body(const struct patch *p, uintptr_t start, size_t size)
+{
+	uintptr_t gone = (uintptr_t)p->at, far = 0;
+	const uint8_t *at = (const uint8_t *)start;
+	struct insn insn;
+
+	for (size_t done = 0; done < (size ? size : BODY_MOST); done += insn.bytes) {
+		if (!read(p, at + done, &insn))
+			return not_known;
+		uintptr_t target = target_of(at + done, &insn);
+		bool jumps = insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_IF ||
+			     insn.kind == INSN_SHORT;
+
+		if (jumps && target >= gone && target < gone + p->bytes)
+			return comes_back;
+		if (jumps && target > far && target - start < BODY_MOST)
+			far = target;
+		if (size == 0 && (insn.kind == INSN_END || insn.kind == INSN_JUMP) &&
+		    (uintptr_t)(at + done) + insn.bytes > far)
+			break;
+	}
+	return NULL;
+}
+
+static const char *plan_at(struct patch *ret, const uint8_t *at, uintptr_t function, size_t size,
+			   uintptr_t stop)
+{
+	const char *why;
+
+	*ret = (struct patch){.at = at, .stop = stop};
+	why = plan_bytes(ret, size ? function + size : 0);
+	if (!why)
+		why = plan_body(ret, function, size);
+	if (!why)
+		memcpy(ret->was, ret->at, sizeof(ret->was));
+	return why;
+}
+
+const char *patch_plan(struct patch *ret, uintptr_t function, size_t size, uintptr_t stop)
+{
+	const uint8_t *at = (const uint8_t *)function;
+	struct insn first;
+
+	/* Indirect branches may be asked to lead to such a marker: it stays, where there is room. */
+	*ret = (struct patch){.stop = stop};
+	if (read(ret, at, &first) && first.kind == INSN_NOTHING && first.bytes == 4 &&
+	    !plan_at(ret, at + first.bytes, function, size, stop))
+		return NULL;
+	return plan_at(ret, at, function, size, stop);
+}
+
+/* --- places ----------------------------------------------------------------------------- */
+
+static uint8_t *map_at(uintptr_t at, size_t bytes)
+{
+	void *room = sys_mmap((void *)at, bytes, PROT_READ | PROT_EXEC,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (sys_failed(room))
+		return NULL;
+	/* Linux before 4.17 takes the address for a wish. */
+	if ((uintptr_t)room != at) {
+		sys_munmap(room, bytes);
+		return NULL;
+	}
+	return room;
+}
+
+/* Below, where no heap of the program's grows. */
+uint8_t *patch_room(uintptr_t near, uint32_t count)
+{
+	size_t bytes = ((size_t)count * PATCH_PLACE_BYTES + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1);
+	uintptr_t away = ROOM_STEP;
+
+	near &= ~(ROOM_STEP - 1);
+	for (uint32_t n = 0; away < REACH && near >= away + LOWEST; n++) {
+		uint8_t *room = map_at(near - away, bytes);
+
+		if (room)
+			return room;
+		away += n < 64 ? ROOM_STEP : away / 8 & ~(ROOM_STEP - 1);
+	}
+	return NULL;
+}
+
+static bool store_by_right(uint8_t *at, const uint8_t *from, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)at & ~(uintptr_t)(MGL_PAGE - 1);
+	size_t span = (uintptr_t)at + bytes - page;
+
+	if (sys_mprotect((void *)page, span, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
+		return false;
+	memcpy(at, from, bytes);
+	sys_mprotect((void *)page, span, PROT_READ | PROT_EXEC);
+	return true;
+}
+
+static bool store(const uint8_t *at, const uint8_t *from, size_t bytes)
+{
+	int fd = (int)sys_open("/proc/self/mem", O_WRONLY | O_CLOEXEC, 0);
+	long n = fd < 0 ? -1 : sys_call6(SYS_pwrite64, fd, (long)from, (long)bytes, (long)at, 0, 0);
+
+	if (fd >= 0)
+		sys_close(fd);
+	return n == (long)bytes || store_by_right((uint8_t *)(uintptr_t)at, from, bytes);
+}
+
+/* push %r9; movabs $record, %r9; jmp *0(%rip); hook */
+static void write_relay(uint8_t *to, const void *record, void (*hook)(void))
+{
+	memcpy(to, "\x41\x51\x49\xb9", 4);
+	memcpy(to + 4, &record, 8);
+	memcpy(to + 12, "\xff\x25\x00\x00\x00\x00", 6);
+	memcpy(to + 18, &hook, 8);
+}
+
+static const char *write_moved(const struct patch *p, uint8_t *to, uintptr_t runs_at)
+{
+	struct insn insn;
+	size_t bytes, at = 0;
+
+	for (uint32_t done = 0; done < p->bytes; done += insn.bytes) {
+		if (!read(p, p->at + done, &insn) ||
+		    !insn_move(p->at + done, &insn, to + at, runs_at + at, &bytes))
+			return "has an instruction that cannot be moved";
+		at += bytes;
+	}
+	return insn_jump(to + at, runs_at + at, (uintptr_t)p->at + p->bytes) ? NULL
+									     : "is too far off";
+}
+
+const char *patch_place(struct patch *p, uint8_t *place, const void *record, void (*hook)(void))
+{
+	uint8_t bytes[PATCH_PLACE_BYTES];
+	const char *why;
+
+	/* Whatever jumps astray stops. */
+	memset(bytes, 0xcc, sizeof(bytes));
+	write_relay(bytes, record, hook);
+	p->call = place + RELAY_BYTES;
+	why = write_moved(p, bytes + RELAY_BYTES, (uintptr_t)p->call);
+	if (why)
+		return why;
+	if (!insn_jump(p->jump, (uintptr_t)p->at, (uintptr_t)place))
+		return "is too far off";
+	return store(place, bytes, sizeof(bytes)) ? NULL : "may not be changed";
+}
+
+/* What stands behind a first byte that returns is run by nobody: it may go first, and then one
+ * byte makes the difference. */
+bool patch_is_safe_for_threads(const struct patch *p) { return p->was[0] == 0xc3; }
+
+bool patch_apply(const struct patch *p)
+{
+	return store(p->at + 1, p->jump + 1, sizeof(p->jump) - 1) && store(p->at, p->jump, 1);
+}
+
+bool patch_undo(const struct patch *p) { return store(p->at, p->was, sizeof(p->was)); }
