@@ -86,9 +86,7 @@ static void test_a_failure_is_told(void **state)
 		store_writer_abort(writer);
 	else
 		error = store_writer_finish(writer);
-	assert_non_null(error);
-	assert_non_null(strstr(error->message, "UNIQUE"));
-	error_free(error);
+	profile_expect(error, ERROR_DAMAGED, "contradicts itself");
 	profile_remove();
 }
 
