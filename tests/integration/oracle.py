@@ -291,6 +291,11 @@ class Recorder:
         wait_for(lambda: said.exists() and said.read_text().count("ready 1\n") >= times)
 
 
+def lost(process):
+    """What is not in a process's counts. Of more live blocks than 200,000 not each is listed."""
+    return [loss for loss in process["losses"] if loss["kind"] != "blocks_not_listed"]
+
+
 def totals(process):
     return {key: process[key] for key in TOTALS}
 
