@@ -365,11 +365,12 @@ bool insn_jump(uint8_t bytes[INSN_JUMP_BYTES], uintptr_t at, uintptr_t target)
 /* What is called returns to where it would have, so that whoever unwinds meets no frame here. */
 static bool move_call(uintptr_t end, uintptr_t target, uint8_t *to, uintptr_t runs_at, size_t *ret)
 {
+	static const uint8_t store[] = {0xc7, 0x44, 0x24, 0x04}; /* movl $high, 4(%rsp) */
 	uint32_t low = (uint32_t)end, high = (uint32_t)(end >> 32);
 
 	to[0] = 0x68; /* push; the upper half is its sign until the next one */
 	memcpy(to + 1, &low, 4);
-	memcpy(to + 5, "\xc7\x44\x24\x04", 4); /* movl high, 4(%rsp) */
+	memcpy(to + 5, store, sizeof(store));
 	memcpy(to + 9, &high, 4);
 	*ret = 13 + INSN_JUMP_BYTES;
 	return insn_jump(to + 13, runs_at + 13, target);

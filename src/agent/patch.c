@@ -188,9 +188,12 @@ static bool store(const uint8_t *at, const uint8_t *from, size_t bytes)
 /* push %r9; movabs $record, %r9; jmp *0(%rip); hook */
 static void write_relay(uint8_t *to, const void *record, void (*hook)(void))
 {
-	memcpy(to, "\x41\x51\x49\xb9", 4);
+	static const uint8_t push_and_set[] = {0x41, 0x51, 0x49, 0xb9};
+	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+
+	memcpy(to, push_and_set, 4);
 	memcpy(to + 4, &record, 8);
-	memcpy(to + 12, "\xff\x25\x00\x00\x00\x00", 6);
+	memcpy(to + 12, jump, 6);
 	memcpy(to + 18, &hook, 8);
 }
 
