@@ -9,6 +9,7 @@
  */
 #include "agent/image.h"
 #include "agent/module.h"
+#include "agent/stackrange.h"
 
 #include <elf.h>
 #include <link.h>
@@ -32,15 +33,31 @@ static bool auxv_headers(struct headers *ret)
 	return ret->at && getauxval(AT_PHENT) == sizeof(*ret->at) && ret->count <= HEADERS_LIMIT;
 }
 
-/* Program headers that follow an ELF header on the same page, as linkers place them. */
+/* What rewrites a finished file (BOLT, patchelf) puts more headers than there is room for into a
+ * segment of their own, at the address that is their offset. */
+static bool is_moved(uint64_t start, uint64_t offset, uint64_t bytes)
+{
+	const Elf64_Phdr *first = (const Elf64_Phdr *)(uintptr_t)(start + offset);
+
+	return start + offset + bytes > start && stack_probe(start + offset) &&
+	       stack_probe(start + offset + bytes - 1) && first->p_type == PT_PHDR &&
+	       first->p_offset == offset && first->p_vaddr == offset && first->p_memsz >= bytes;
+}
+
+/* Program headers that follow an ELF header on the same page, as linkers place them, or were
+ * moved. */
 static bool image_headers(uint64_t start, struct headers *ret)
 {
 	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)(uintptr_t)start;
+	uint64_t bytes;
 
 	if (start % PAGE || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 ||
 	    ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_phentsize != sizeof(*ret->at) ||
-	    ehdr->e_phnum > HEADERS_LIMIT || ehdr->e_phoff > PAGE ||
-	    ehdr->e_phoff + (uint64_t)ehdr->e_phnum * sizeof(*ret->at) > PAGE)
+	    ehdr->e_phnum == 0 || ehdr->e_phnum > HEADERS_LIMIT || ehdr->e_phoff % 8)
+		return false;
+	bytes = (uint64_t)ehdr->e_phnum * sizeof(*ret->at);
+	if ((ehdr->e_phoff > PAGE || ehdr->e_phoff + bytes > PAGE) &&
+	    !is_moved(start, ehdr->e_phoff, bytes))
 		return false;
 	ret->at = (const Elf64_Phdr *)(uintptr_t)(start + ehdr->e_phoff);
 	ret->count = ehdr->e_phnum;

@@ -15,6 +15,7 @@
     exceptions                  test_every_kind_of_frame; unit unwind-cross: exceptions
     tail calls, noreturn ends   test_every_kind_of_frame; unit unwind-cross: shapes
     Go, from C's stack to its own  test_callers_in_go
+    program headers that were moved  test_a_library_whose_headers_were_moved
     another library at a place  test_faults_hotpath.py: reloaded; unit unwind-cross: reload
     no _dl_find_object          test_plain.py; unit unwind-cross-plain
 
@@ -25,6 +26,7 @@ import collections
 import os
 import pathlib
 import re
+import struct
 import subprocess
 
 import pytest
@@ -102,3 +104,49 @@ def test_callers_in_go(record, tmp_path):
     assert found["main.lengths"] == found["main.produce"] == 4 * 50
     assert found["main.main.func2"] == 8 * 50
     assert profile.losses(profile.root) == {}
+
+
+MOVED = """
+#include <stdlib.h>
+void *made(int depth);
+__attribute__((noinline)) void *made(int depth)
+{
+	void *p = depth ? made(depth - 1) : malloc(100);
+	__asm__ volatile("" : : "r"(p) : "memory");
+	return p;
+}
+"""
+MOVED_CALLER = "void *made(int); int main(void) { return made(5) == 0; }"
+
+
+def move_headers(path, lies=0):
+    """As BOLT and patchelf do it: the program headers go into a segment of their own at the end,
+    whose address is its offset."""
+    data = bytearray(path.read_bytes())
+    offset, count = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    headers = [data[offset + 56 * i:offset + 56 * (i + 1)] for i in range(count)]
+    headers = [header for header in headers if header[:4] != struct.pack("<I", 6)]
+    last = max(struct.unpack_from("<QQQQQ", header, 8)[1] + struct.unpack_from("<Q", header, 40)[0]
+               for header in headers)
+    place, size = (max(last, len(data)) + 8191) // 4096 * 4096, 56 * (len(headers) + 2)
+    new = [struct.pack("<IIQQQQQQ", 6, 4, place, place + lies, place, size, size, 8), *headers,
+           struct.pack("<IIQQQQQQ", 1, 4, place, place, place, size, size, 4096)]
+    data += bytes(place - len(data)) + b"".join(new)
+    struct.pack_into("<Q", data, 32, place)
+    struct.pack_into("<H", data, 56, len(new))
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("lies", [0, 4096])
+def test_a_library_whose_headers_were_moved(record, cc, lies):
+    library = cc(f"libmoved{lies}.so", MOVED, "-shared", "-fPIC", "-O1")
+    caller = cc(f"calls_moved{lies}", MOVED_CALLER, library, f"-Wl,-rpath,{library.parent}")
+    move_headers(library, lies)
+    run = record.run(caller)
+    (site,) = run.report.sites_of(run.root)
+    names = [frame["function"] for frame in site["stack"]]
+    if lies:  # where they are is not to be known: the program runs as ever
+        assert run.root["allocated_bytes"] == 100
+        return
+    assert names[:7] == ["made"] * 6 + ["main"]
+    assert run.root["losses"] == []
