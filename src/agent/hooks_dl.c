@@ -27,6 +27,17 @@ static void name_loss(enum mgl_loss kind, const char *file)
 	thread_leave(t);
 }
 
+static void see_deepbind(const char *file)
+{
+	struct thread *t = thread_enter(CFA);
+
+	if (!t)
+		return;
+	if (!inner_deepbind(t))
+		agent_name_loss(t, MGL_LOSS_DEEPBIND, file, strlen(file));
+	thread_leave(t);
+}
+
 /* What a program gets that calls a function its C library does not have: its failure. */
 static void *open_nothing(void) { return NULL; }
 
@@ -44,7 +55,7 @@ void *hooks_dlopen_seen(const char *file, int flags)
 
 	inner_opening();
 	if (file && (flags & RTLD_DEEPBIND))
-		name_loss(MGL_LOSS_DEEPBIND, file);
+		see_deepbind(file);
 	errno = saved;
 	return late((void *)real.dlopen, "dlopen");
 }
@@ -53,10 +64,11 @@ void *hooks_dlmopen_seen(long space, const char *file, int flags)
 {
 	int saved = errno;
 
-	if (file && space != LM_ID_BASE)
+	inner_opening();
+	if (file && space != LM_ID_BASE && !inner_sees_spaces())
 		name_loss(MGL_LOSS_DLMOPEN, file);
-	else if (file && (flags & RTLD_DEEPBIND))
-		name_loss(MGL_LOSS_DEEPBIND, file);
+	else if (file && space == LM_ID_BASE && (flags & RTLD_DEEPBIND))
+		see_deepbind(file);
 	errno = saved;
 	return late((void *)real.dlmopen, "dlmopen");
 }

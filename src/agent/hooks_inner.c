@@ -174,10 +174,12 @@ static void loaded(const struct call *c)
 {
 	struct thread *t = thread_enter(cfa_of(c));
 
-	if (!t)
-		return;
-	inner_loaded(t);
-	thread_leave(t);
+	if (t) {
+		inner_loaded(t);
+		thread_leave(t);
+	} else {
+		inner_missed();
+	}
 }
 
 uint64_t hooks_inner(const struct call *c, const struct inner *in)

@@ -85,8 +85,15 @@ void inner_start(void);
 void inner_tell(struct thread *t);
 /* A library is about to be opened. */
 void inner_opening(void);
+/* A library is about to be opened that finds the C library's malloc before the agent's: whether
+ * that is seen. */
+bool inner_deepbind(struct thread *t);
+/* Whether libraries in namespaces of their own are seen. Lists of them came with glibc 2.35. */
+bool inner_sees_spaces(void);
 /* By the loader, under its lock: it is about to add modules, or has added them. */
 void inner_loaded(struct thread *t);
+/* Likewise, where the thread has a hook to leave first. */
+void inner_missed(void);
 /* hooks_jump.S's, to which changed functions lead. Weak: unit tests link no hooks, and change
  * nothing. */
 __attribute__((weak)) void hooks_inner_entry(void);

@@ -124,17 +124,10 @@ static void replace_real(enum inner_family family)
 	}
 }
 
-static bool is_alone(void)
-{
-	static uint64_t threads;
-
-	if (!threads)
-		threads = sessionfile_threads();
-	return threads == 1;
-}
-
 static const char *change(enum inner_family family, const struct inner_function **at)
 {
+	/* Nobody runs what is being loaded. */
+	uint64_t threads = inner_looked.is_relocated ? sessionfile_threads() : 1;
 	uint32_t count;
 	const char *why;
 
@@ -142,8 +135,8 @@ static const char *change(enum inner_family family, const struct inner_function 
 		return "is a sanitizer's";
 	if (!inner_looked.is_open)
 		return "is in a file that cannot be read";
-	if (inner_looked.is_relocated && !is_alone())
-		return sessionfile_threads() ? "was in use by threads already" : "needs /proc";
+	if (threads != 1)
+		return threads ? "was in use by threads already" : "needs /proc";
 	why = plan(family, at, &count);
 	if (!why)
 		why = prepare(family, at, count);

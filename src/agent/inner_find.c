@@ -75,20 +75,16 @@ static bool has_family(enum inner_family family)
 	return false;
 }
 
-static void find_exported(void)
+static void add_exported(enum inner_family family)
 {
 	char name[INNER_NAME_BYTES];
 	struct image_symbol symbol;
 
-	for (uint32_t f = 0; f < INNER_FAMILIES; f++) {
-		if (!has_family((enum inner_family)f))
-			continue;
-		for (uint32_t i = 0; i < inner_shape_count; i++) {
-			const struct inner_shape *shape = inner_name((enum inner_family)f, i, name);
+	for (uint32_t i = 0; i < inner_shape_count; i++) {
+		const struct inner_shape *shape = inner_name(family, i, name);
 
-			if (shape && inner_is_exported(name, &symbol) && !is_reached(name))
-				add(shape, (enum inner_family)f, &symbol);
-		}
+		if (shape && inner_is_exported(name, &symbol) && !is_reached(name))
+			add(shape, family, &symbol);
 	}
 }
 
@@ -145,12 +141,26 @@ static void see(void *context, const char *name, const struct image_symbol *symb
 	add(shape, family, symbol);
 }
 
-void inner_find(void)
+static void forget(void)
 {
 	inner_looked.count = 0;
 	inner_looked.sanitizer = false;
 	memset(inner_looked.variant, 0, sizeof(inner_looked.variant));
-	find_exported();
+}
+
+void inner_find_exported(enum inner_family family)
+{
+	forget();
+	add_exported(family);
+}
+
+void inner_find(void)
+{
+	forget();
+	for (uint32_t f = 0; f < INNER_FAMILIES; f++) {
+		if (has_family((enum inner_family)f))
+			add_exported((enum inner_family)f);
+	}
 	if (inner_looked.is_open)
 		symtab_each(&inner_looked.symtab, see, NULL);
 }

@@ -50,6 +50,8 @@ extern struct inner_told inner_found, inner_refused;
 
 /* Fills what is looked at with the functions of its module. */
 void inner_find(void);
+/* Likewise, with what one family has that the loader knows of. */
+void inner_find_exported(enum inner_family family);
 bool inner_is_exported(const char *name, struct image_symbol *ret);
 /* Whether what was found of it is an allocator to be changed; others: some family was. */
 bool inner_is_family(enum inner_family family, bool others);
