@@ -43,7 +43,9 @@ void inner_look_at(const struct link_map *map, const char *path)
 	if (!path || !image_open(&inner_looked.image, map) ||
 	    is_known(image_soname(&inner_looked.image)))
 		return;
-	inner_looked.is_open = symtab_open(&inner_looked.symtab, path, map);
+	inner_looked.is_open = symtab_open(&inner_looked.symtab, path, map) ||
+			       (inner_looked.is_program &&
+				symtab_open(&inner_looked.symtab, "/proc/self/exe", map));
 	inner_find();
 	for (uint32_t f = 0; f < INNER_FAMILIES && inner_looked.count; f++) {
 		if (inner_is_family((enum inner_family)f, others))

@@ -2,6 +2,7 @@
 are, and told."""
 
 import subprocess
+import sys
 
 import pytest
 
@@ -274,6 +275,23 @@ def test_children_and_what_is_left_out(record, build_program):
     assert child["allocations"] > 300
     run = record.run("sh", before=["sh", script], options=["--not", program.name])
     assert str(program) not in [p["exe"] for p in run.report.processes]
+
+
+def test_a_program_whose_file_has_no_name(record, build_program):
+    """Executed from memory: there is nothing to open by a path."""
+    program = build_program("own_family.c", "-DFAMILY=je_", *WAYS["je_"], "-O2")
+    script = record.folder / "from_memory.py"
+    script.write_text(f"""
+import os, sys
+fd = os.memfd_create("nameless")
+os.write(fd, open("{program}", "rb").read())
+os.execve(fd, ["nameless", sys.argv[1], "7", "5000"], os.environ)
+""")
+    run = record.run(script, before=[sys.executable])
+    child = run.report.processes[-1]
+    assert child["losses"] == []
+    assert child["allocations"] == run.said["allocations"]
+    assert child["frees"] == run.said["frees"]
 
 
 def test_lengths_of_instructions(record):
