@@ -40,6 +40,7 @@ static void freeze(void)
 struct request {
 	bool freezes;
 	bool stops_clock;
+	bool closes_files;
 };
 
 /* Strict mode takes the processor's clock away as well as the system's. */
@@ -50,6 +51,7 @@ static struct request before(unsigned long operation, const void *filter)
 	struct request r = {
 		.freezes = !agent_frozen && (strict || !seccomp_allows(filter)),
 		.stops_clock = (strict || !seccomp_allows_clock(filter)) && clock_stop(),
+		.closes_files = strict || !seccomp_allows_files(filter),
 	};
 
 	if (r.freezes)
@@ -62,6 +64,8 @@ static void after(const struct request *r, bool installed)
 {
 	if (installed) {
 		agent_filtered = true;
+		if (r->closes_files)
+			agent_filtered_files = true;
 		if (r->freezes)
 			agent_count_loss(MGL_LOSS_SECCOMP, 1);
 		return;

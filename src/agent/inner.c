@@ -4,6 +4,7 @@
 
 #include "agent/inner_looked.h"
 #include "agent/program_path.h"
+#include "agent/seccomp.h"
 
 void inner_tell_from(struct thread *t, size_t from)
 {
@@ -35,6 +36,25 @@ static bool is_known(const char *soname)
 	return false;
 }
 
+/* The loader is yet to change the code, which would be moved by then. */
+static bool has_relocated_text(const struct link_map *map)
+{
+	for (const Elf64_Dyn *d = map->l_ld; d && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_TEXTREL ||
+		    (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_TEXTREL)))
+			return true;
+	}
+	return false;
+}
+
+void inner_forget(void)
+{
+	if (!inner_looked.is_open || inner_looked.is_relocated)
+		return;
+	for (uint32_t i = 0; i < SYMTAB_TEXTS; i++)
+		patch_forget(inner_looked.symtab.text[i].start, inner_looked.symtab.text[i].stop);
+}
+
 void inner_look_at(const struct link_map *map, const char *path)
 {
 	bool others = false;
@@ -43,9 +63,12 @@ void inner_look_at(const struct link_map *map, const char *path)
 	if (!path || !image_open(&inner_looked.image, map) ||
 	    is_known(image_soname(&inner_looked.image)))
 		return;
-	inner_looked.is_open = symtab_open(&inner_looked.symtab, path, map) ||
-			       (inner_looked.is_program &&
-				symtab_open(&inner_looked.symtab, "/proc/self/exe", map));
+	inner_looked.is_open = !agent_filtered_files &&
+			       (inner_looked.is_relocated || !has_relocated_text(map)) &&
+			       (symtab_open(&inner_looked.symtab, path, map) ||
+				(inner_looked.is_program &&
+				 symtab_open(&inner_looked.symtab, "/proc/self/exe", map)));
+	inner_forget();
 	inner_find();
 	for (uint32_t f = 0; f < INNER_FAMILIES && inner_looked.count; f++) {
 		if (inner_is_family((enum inner_family)f, others))

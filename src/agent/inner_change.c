@@ -5,6 +5,8 @@
 #include "agent/real.h"
 #include "agent/sessionfile.h"
 
+_Static_assert(sizeof(struct inner) <= PATCH_RECORD_BYTES, "records have room for it");
+
 bool inner_is_used;
 struct inner_told inner_found, inner_refused;
 
@@ -16,6 +18,16 @@ static size_t append(struct inner_told *told, size_t at, const char *text)
 		return at;
 	memcpy(told->text + at, text, n + 1);
 	return at + n;
+}
+
+/* A library may be opened again and again. */
+static bool is_told(const struct inner_told *told, const char *text)
+{
+	for (size_t at = 0; at < told->bytes; at += strlen(told->text + at) + 1) {
+		if (strcmp(told->text + at, text) == 0)
+			return true;
+	}
+	return false;
 }
 
 static void note(struct inner_told *told, const char *function, const char *why)
@@ -33,7 +45,9 @@ static void note(struct inner_told *told, const char *function, const char *why)
 		at = append(told, at, " ");
 		at = append(told, at, why);
 	}
-	told->bytes = append(told, at, ")") + 1;
+	at = append(told, at, ")") + 1;
+	if (!is_told(told, told->text + told->bytes))
+		told->bytes = at;
 }
 
 static const char *name_of(const struct inner_function *f, char ret[INNER_NAME_BYTES])
@@ -51,6 +65,20 @@ static const struct inner_function *first_of(enum inner_family family)
 	return NULL;
 }
 
+/* Code with several names can be entered in what a change would replace. */
+static const char *overlaps(const struct inner_function *f)
+{
+	uintptr_t stop = (uintptr_t)f->patch.at + f->patch.bytes;
+
+	for (uint32_t i = 0; i < inner_looked.count; i++) {
+		uintptr_t at = inner_looked.function[i].at;
+
+		if (at > f->at && at < stop)
+			return "is too short to be changed";
+	}
+	return NULL;
+}
+
 static const char *plan(enum inner_family family, const struct inner_function **at, uint32_t *count)
 {
 	*count = 0;
@@ -60,7 +88,10 @@ static const char *plan(enum inner_family family, const struct inner_function **
 
 		if (f->family == family)
 			why = patch_plan(&f->patch, f->at, f->bytes,
+					 symtab_text_start(&inner_looked.symtab, f->at),
 					 symtab_text_stop(&inner_looked.symtab, f->at));
+		if (f->family == family && !why)
+			why = overlaps(f);
 
 		*count += f->family == family;
 		*at = f;
@@ -73,8 +104,9 @@ static const char *plan(enum inner_family family, const struct inner_function **
 static const char *prepare(enum inner_family family, const struct inner_function **at,
 			   uint32_t count)
 {
-	struct inner *inner = private_alloc(count * sizeof(*inner));
-	uint8_t *place = inner ? patch_room(inner_looked.function[0].at, count) : NULL;
+	void *records;
+	uint8_t *place = patch_room((*at)->at, count, &records);
+	struct inner *inner = records;
 
 	if (!place)
 		return "has no room near it";

@@ -3,6 +3,7 @@
 
 #include "agent/core.h"
 #include "agent/inner_looked.h"
+#include "agent/seccomp.h"
 #include "agent/sessionfile.h"
 #include "agent/signals.h"
 
@@ -34,12 +35,13 @@ static bool change_c_library(const struct link_map *map, bool is_relocated)
 {
 	bool changed = false;
 
-	if (!image_open(&inner_looked.image, map) ||
+	if (agent_filtered_files || !image_open(&inner_looked.image, map) ||
 	    !symtab_open(&inner_looked.symtab, map->l_name, map))
 		return false;
 	inner_looked.path = map->l_name;
 	inner_looked.is_open = inner_looked.is_program = true;
 	inner_looked.is_relocated = is_relocated;
+	inner_forget();
 	inner_find_exported(INNER_PLAIN);
 	if (inner_is_family(INNER_PLAIN, false))
 		changed = inner_change(INNER_PLAIN);
@@ -118,11 +120,12 @@ static void change_loader(const struct link_map *map)
 	    !inner_is_exported("_dl_debug_state", &symbol) ||
 	    !symtab_open(&inner_looked.symtab, map->l_name, map))
 		return;
+	uintptr_t start = symtab_text_start(&inner_looked.symtab, symbol.address);
 	uintptr_t stop = symtab_text_stop(&inner_looked.symtab, symbol.address);
-	uint8_t *place = stop ? patch_room(symbol.address, 1) : NULL;
+	uint8_t *place = stop ? patch_room(symbol.address, 1, NULL) : NULL;
 
 	symtab_close(&inner_looked.symtab);
-	if (!place || patch_plan(&patch, symbol.address, symbol.bytes, stop) ||
+	if (!place || patch_plan(&patch, symbol.address, symbol.bytes, start, stop) ||
 	    !patch_is_safe_for_threads(&patch) ||
 	    patch_place(&patch, place, &loaded, hooks_inner_entry))
 		return;
@@ -136,7 +139,8 @@ void inner_opening(void)
 	static _Atomic bool done;
 	uint32_t n = 0;
 
-	if (!hooks_inner_entry || atomic_exchange(&done, true) || agent_frozen || !agent_current)
+	if (!hooks_inner_entry || atomic_exchange(&done, true) || agent_frozen ||
+	    agent_filtered_files || !agent_current)
 		return;
 	struct signals signals = signals_hold();
 
@@ -159,7 +163,8 @@ bool inner_deepbind(struct thread *t)
 	const struct link_map *map = image_first();
 	size_t told = inner_refused.bytes;
 
-	if (tried || !hooks_inner_entry || agent_frozen || sessionfile_threads() != 1)
+	if (tried || !hooks_inner_entry || agent_frozen || agent_filtered_files ||
+	    sessionfile_threads() != 1)
 		return changed;
 	struct signals signals = signals_hold();
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/core.h"
 #include "agent/syscall.h"
 #include "ledger/layout.h"
 
@@ -17,6 +18,9 @@
 /* Before the last one there are four bytes: at most two short jumps, which grow by four each. */
 #define MOVED_BYTES (4u + 2 * 4u + INSN_MOVED_MOST + INSN_JUMP_BYTES)
 #define BODY_MOST   65536u
+#define ROOMS_MOST  64u
+#define PARTS_MOST  32u
+#define PART_BYTES  512u
 #define ALIGNED     16u /* where compilers start functions */
 
 _Static_assert(RELAY_BYTES + MOVED_BYTES <= PATCH_PLACE_BYTES, "a place holds both");
@@ -76,6 +80,61 @@ static const char *plan_bytes(struct patch *p, uintptr_t end)
 	return NULL;
 }
 
+/* Where the function jumps to outside of itself: a part that the compiler put elsewhere (.cold),
+ * which may jump back, or another function. */
+static struct {
+	uintptr_t at[PARTS_MOST];
+	uint32_t count;
+} parts;
+
+static bool jumps(const struct insn *insn)
+{
+	return insn->kind == INSN_JUMP || insn->kind == INSN_JUMP_IF || insn->kind == INSN_SHORT;
+}
+
+static void add_part(const struct patch *p, uintptr_t at)
+{
+	if (at < p->start || at >= p->stop)
+		return;
+	for (uint32_t i = 0; i < parts.count; i++) {
+		if (parts.at[i] == at)
+			return;
+	}
+	if (parts.count < PARTS_MOST)
+		parts.at[parts.count++] = at;
+}
+
+/* Up to where it cannot go on; false: it jumps into what is to be replaced, past the start. Whoever
+ * jumps to the start calls the function. */
+static bool is_part_apart(const struct patch *p, uintptr_t part)
+{
+	uintptr_t gone = (uintptr_t)p->at, at = part, far = part;
+	struct insn insn;
+
+	for (; at - part < PART_BYTES && read(p, (const uint8_t *)at, &insn); at += insn.bytes) {
+		uintptr_t target = target_of((const uint8_t *)at, &insn);
+
+		if (jumps(&insn) && target > gone && target < gone + p->bytes)
+			return false;
+		if (jumps(&insn) && target - part < PART_BYTES)
+			far = target > far ? target : far;
+		else if (jumps(&insn))
+			add_part(p, target);
+		if ((insn.kind == INSN_END || insn.kind == INSN_JUMP) && at + insn.bytes > far)
+			break;
+	}
+	return true;
+}
+
+static const char *plan_parts(const struct patch *p)
+{
+	for (uint32_t i = 0; i < parts.count; i++) {
+		if (!is_part_apart(p, parts.at[i]))
+			return comes_back;
+	}
+	return NULL;
+}
+
 /* Whether the function jumps into what is to be replaced, or to its start with whatever it holds
  * in registers then. */
 static const char *plan_body(const struct patch *p, uintptr_t start, size_t size)
@@ -84,17 +143,18 @@ static const char *plan_body(const struct patch *p, uintptr_t start, size_t size
 	const uint8_t *at = (const uint8_t *)start;
 	struct insn insn;
 
+	parts.count = 0;
 	for (size_t done = 0; done < (size ? size : BODY_MOST); done += insn.bytes) {
 		if (!read(p, at + done, &insn))
 			return not_known;
 		uintptr_t target = target_of(at + done, &insn);
-		bool jumps = insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_IF ||
-			     insn.kind == INSN_SHORT;
 
-		if (jumps && target >= gone && target < gone + p->bytes)
+		if (jumps(&insn) && target >= gone && target < gone + p->bytes)
 			return comes_back;
-		if (jumps && target > far && target - start < BODY_MOST)
+		if (jumps(&insn) && target > far && target - start < BODY_MOST)
 			far = target;
+		if (jumps(&insn) && target - start >= (size ? size : BODY_MOST))
+			add_part(p, target);
 		if (size == 0 && (insn.kind == INSN_END || insn.kind == INSN_JUMP) &&
 		    (uintptr_t)(at + done) + insn.bytes > far)
 			break;
@@ -103,20 +163,23 @@ static const char *plan_body(const struct patch *p, uintptr_t start, size_t size
 }
 
 static const char *plan_at(struct patch *ret, const uint8_t *at, uintptr_t function, size_t size,
-			   uintptr_t stop)
+			   uintptr_t start, uintptr_t stop)
 {
 	const char *why;
 
-	*ret = (struct patch){.at = at, .stop = stop};
+	*ret = (struct patch){.at = at, .start = start, .stop = stop};
 	why = plan_bytes(ret, size ? function + size : 0);
 	if (!why)
 		why = plan_body(ret, function, size);
+	if (!why)
+		why = plan_parts(ret);
 	if (!why)
 		memcpy(ret->was, ret->at, sizeof(ret->was));
 	return why;
 }
 
-const char *patch_plan(struct patch *ret, uintptr_t function, size_t size, uintptr_t stop)
+const char *patch_plan(struct patch *ret, uintptr_t function, size_t size, uintptr_t start,
+		       uintptr_t stop)
 {
 	const uint8_t *at = (const uint8_t *)function;
 	struct insn first;
@@ -124,9 +187,9 @@ const char *patch_plan(struct patch *ret, uintptr_t function, size_t size, uintp
 	/* Indirect branches may be asked to lead to such a marker: it stays, where there is room. */
 	*ret = (struct patch){.stop = stop};
 	if (read(ret, at, &first) && first.kind == INSN_NOTHING && first.bytes == 4 &&
-	    !plan_at(ret, at + first.bytes, function, size, stop))
+	    !plan_at(ret, at + first.bytes, function, size, start, stop))
 		return NULL;
-	return plan_at(ret, at, function, size, stop);
+	return plan_at(ret, at, function, size, start, stop);
 }
 
 /* --- places ----------------------------------------------------------------------------- */
@@ -147,9 +210,8 @@ static uint8_t *map_at(uintptr_t at, size_t bytes)
 }
 
 /* Below, where no heap of the program's grows. */
-uint8_t *patch_room(uintptr_t near, uint32_t count)
+static uint8_t *map_near(uintptr_t near, size_t bytes)
 {
-	size_t bytes = ((size_t)count * PATCH_PLACE_BYTES + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1);
 	uintptr_t away = ROOM_STEP;
 
 	near &= ~(ROOM_STEP - 1);
@@ -161,6 +223,55 @@ uint8_t *patch_room(uintptr_t near, uint32_t count)
 		away += n < 64 ? ROOM_STEP : away / 8 & ~(ROOM_STEP - 1);
 	}
 	return NULL;
+}
+
+/* A library that is opened again stands where it stood, or where another one did. */
+static struct known_room {
+	uintptr_t near; /* 0 = nothing uses it */
+	uint8_t *room;
+	void *records;
+	uint32_t count;
+} rooms[ROOMS_MOST];
+static uint32_t room_count;
+
+static struct known_room *room_again(uintptr_t near, uint32_t count)
+{
+	for (uint32_t i = 0; i < room_count; i++) {
+		struct known_room *r = &rooms[i];
+		uintptr_t at = (uintptr_t)r->room;
+
+		if (r->near == 0 && r->count >= count &&
+		    (near > at ? near - at : at - near) < REACH)
+			return r;
+	}
+	return NULL;
+}
+
+uint8_t *patch_room(uintptr_t near, uint32_t count, void **records)
+{
+	size_t bytes = ((size_t)count * PATCH_PLACE_BYTES + MGL_PAGE - 1) & ~(size_t)(MGL_PAGE - 1);
+	struct known_room *again = records ? room_again(near, count) : NULL;
+	struct known_room made = {.near = near, .count = count};
+
+	if (again) {
+		again->near = near;
+		*records = again->records;
+		return again->room;
+	}
+	if (records)
+		*records = made.records = private_alloc((size_t)count * PATCH_RECORD_BYTES);
+	made.room = records && !made.records ? NULL : map_near(near, bytes);
+	if (records && made.room && room_count < ROOMS_MOST)
+		rooms[room_count++] = made;
+	return made.room;
+}
+
+void patch_forget(uintptr_t start, uintptr_t stop)
+{
+	for (uint32_t i = 0; i < room_count; i++) {
+		if (rooms[i].near >= start && rooms[i].near < stop)
+			rooms[i].near = 0;
+	}
 }
 
 static bool store_by_right(uint8_t *at, const uint8_t *from, size_t bytes)

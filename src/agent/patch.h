@@ -21,22 +21,27 @@
 
 #include "agent/insn.h"
 
-#define PATCH_PLACE_BYTES 96u
+#define PATCH_PLACE_BYTES  96u
+#define PATCH_RECORD_BYTES 64u
 
 struct patch {
-	const uint8_t *at; /* where the jump goes */
-	uint32_t bytes;    /* of whole instructions it stands in the place of */
-	uintptr_t stop;    /* where the code ends that can be read */
+	const uint8_t *at;     /* where the jump goes */
+	uint32_t bytes;        /* of whole instructions it stands in the place of */
+	uintptr_t start, stop; /* of the code that can be read */
 	uint8_t was[INSN_JUMP_BYTES];
 	uint8_t jump[INSN_JUMP_BYTES];
 	void *call; /* the moved instructions */
 };
 
-/* What to change in a function of size bytes, 0 = not known, in code that ends at stop. NULL, or
- * why it cannot be. */
-const char *patch_plan(struct patch *ret, uintptr_t function, size_t size, uintptr_t stop);
-/* Room for count places in reach of an address, readable and executable; NULL = none. */
-uint8_t *patch_room(uintptr_t near, uint32_t count);
+/* What to change in a function of size bytes, 0 = not known, in code from start to stop. NULL, or
+ * why it cannot be. One thread at a time. */
+const char *patch_plan(struct patch *ret, uintptr_t function, size_t size, uintptr_t start,
+		       uintptr_t stop);
+/* Room for count places in reach of an address, readable and executable; NULL = none. *records, if
+ * it is asked for: private, PATCH_RECORD_BYTES for each. */
+uint8_t *patch_room(uintptr_t near, uint32_t count, void **records);
+/* What stood from start to stop is gone: rooms for it may be used again. */
+void patch_forget(uintptr_t start, uintptr_t stop);
 /* Fills a place: its relay calls hook with the last argument's register on the stack, and record
  * in it. */
 const char *patch_place(struct patch *p, uint8_t *place, const void *record, void (*hook)(void));

@@ -13,7 +13,7 @@
 #define SECCOMP_RET_ACTION_FULL 0xffff0000U
 #endif
 
-_Atomic bool agent_filtered;
+_Atomic bool agent_filtered, agent_filtered_files;
 
 /* Filters look at flags and sizes: calls as the agent makes them, the pointers made up. */
 #define PLACE   0x7f5500000000u
@@ -88,6 +88,30 @@ bool seccomp_allows_clock(const struct sock_fprog *filter)
 	static const struct call clock = {SYS_clock_gettime, {1 /* CLOCK_MONOTONIC */, PLACE}};
 
 	return is_whole(filter) && allows(filter, &clock);
+}
+
+bool seccomp_allows_files(const struct sock_fprog *filter)
+{
+	static const struct call calls[] = {
+		{SYS_open, {PLACE, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK}},
+		{SYS_open, {PLACE, O_WRONLY | O_CLOEXEC}},
+		{SYS_close, {3}},
+		{SYS_pread64, {3, PLACE, 64, 0}},
+		{SYS_pwrite64, {3, PLACE, 5, PLACE}},
+		{SYS_arch_prctl, {0x5005, PLACE}},
+		{SYS_rt_sigprocmask, {(uint32_t)-1, PLACE, 0, 8}},
+		{SYS_mmap,
+		 {PLACE, 1 << 12, PROT_READ | PROT_EXEC,
+		  MAP_PRIVATE | MAP_ANONYMOUS | 0x100000 /* FIXED_NOREPLACE */, NOWHERE, 0}},
+		{SYS_mprotect, {PLACE, 1 << 12, PROT_READ | PROT_WRITE | PROT_EXEC}},
+		{SYS_mprotect, {PLACE, 1 << 12, PROT_READ | PROT_EXEC}},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (!is_whole(filter) || !allows(filter, &calls[i]))
+			return false;
+	}
+	return true;
 }
 
 bool seccomp_allows(const struct sock_fprog *filter)

@@ -15,6 +15,11 @@
  * is known of it. */
 extern _Atomic bool agent_filtered;
 
+/* One does not let pass what looking at a library's file, and changing its code, takes. */
+extern _Atomic bool agent_filtered_files;
+
+/* The same of what that takes. */
+bool seccomp_allows_files(const struct sock_fprog *filter);
 /* Whether a filter lets every call in AGENT_SYSCALLS pass as if it were not there. */
 bool seccomp_allows(const struct sock_fprog *filter);
 /* The same of clock_gettime, which is a system call where the vDSO has no clock. */

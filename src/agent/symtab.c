@@ -117,6 +117,15 @@ uintptr_t symtab_text_stop(const struct symtab *s, uintptr_t at)
 	return 0;
 }
 
+uintptr_t symtab_text_start(const struct symtab *s, uintptr_t at)
+{
+	for (uint32_t i = 0; i < SYMTAB_TEXTS; i++) {
+		if (at >= s->text[i].start && at < s->text[i].stop)
+			return s->text[i].start;
+	}
+	return 0;
+}
+
 /* --- its symbols -------------------------------------------------------------------------- */
 
 static bool table_find(struct table *t, const struct symtab *s)

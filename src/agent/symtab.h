@@ -38,6 +38,8 @@ bool symtab_open(struct symtab *ret, const char *path, const struct link_map *ma
 bool symtab_each(const struct symtab *s, symtab_visit *visit, void *context);
 /* Where the code ends that an address is in; 0 = it is in none. */
 uintptr_t symtab_text_stop(const struct symtab *s, uintptr_t at);
+/* And where it starts; 0 likewise. */
+uintptr_t symtab_text_start(const struct symtab *s, uintptr_t at);
 void symtab_close(const struct symtab *s);
 
 #endif

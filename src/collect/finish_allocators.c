@@ -49,12 +49,19 @@ static struct error *program_of(struct finishing *finishing, const char *path,
 /* Whether the agent has looked at the module: what it says begins with its path. */
 static bool is_looked_at(const struct ledger_text *inner, const char *path)
 {
-	size_t n = strlen(path);
+	for (size_t at = 0; at < inner->length; at += strlen(inner->bytes + at) + 1) {
+		const char *said = inner->bytes + at;
+		const char *as = path, *name = strrchr(said, '/');
 
-	for (size_t at = 0; at < inner->length; at += strlen(inner->bytes + at) + 1)
-		if (strncmp(inner->bytes + at, path, n) == 0 &&
-		    strncmp(inner->bytes + at + n, " (", 2) == 0)
+		/* Opened by a relative name: where that led is known no more. */
+		if (said[0] != '/' && name) {
+			as = strrchr(path, '/');
+			said = name;
+		}
+		if (as && strncmp(said, as, strlen(as)) == 0 &&
+		    strncmp(said + strlen(as), " (", 2) == 0)
 			return true;
+	}
 	return false;
 }
 

@@ -9,7 +9,10 @@
 
 #include <cmocka.h>
 
+#include "agent/agent.h"
 #include "agent/patch.h"
+
+void *private_alloc(size_t bytes) { return calloc(1, bytes); }
 
 /* A hook that counts in its record and goes on; what it leaves on the stack it takes back. */
 struct record {
@@ -55,6 +58,12 @@ FUNCTION(with_vectors,
 FUNCTION_BEFORE(too_short, "ret", "movl $1, %eax\nret");
 FUNCTION(comes_back, "1: incq %rdi\ncmpq $9, %rdi\njl 1b\nmovq %rdi, %rax\nret");
 FUNCTION(comes_inside, "xorl %eax, %eax\n1: incq %rdi\ncmpq $9, %rdi\njl 1b\nmovq %rdi, %rax\nret");
+FUNCTION_BEFORE(comes_from_afar,
+		"pushq %rbx\nmovq %rdi, %rbx\n2: decq %rbx\njg 1f\nmovq %rbx, %rax\npopq %rbx\nret",
+		"nop\n1: decq %rbx\njmp 2b");
+FUNCTION_BEFORE(from_farther,
+		"pushq %rbx\nmovq %rdi, %rbx\n2: decq %rbx\njg 1f\nmovq %rbx, %rax\npopq %rbx\nret",
+		"nop\n3: decq %rbx\njmp 2b\nnop\n1: incq %rbx\njmp 3b");
 FUNCTION(with_loop, "movq %rdi, %rcx\njrcxz 1f\n1: movq %rdi, %rax\nret");
 FUNCTION(with_unknown, "xbegin 1f\n1: movq %rdi, %rax\nret");
 FUNCTION(unknown_later, "pushq %rbx\nmovq %rdi, %rax\npopq %rbx\nret\n.byte 0x06");
@@ -75,7 +84,7 @@ static const char *plan(struct patch *p, const struct subject *s, bool with_size
 	uintptr_t function = (uintptr_t)s->function;
 
 	print_message("%s\n", s->name);
-	return patch_plan(p, function, with_size ? (uintptr_t)s->end - function : 0,
+	return patch_plan(p, function, with_size ? (uintptr_t)s->end - function : 0, function,
 			  (uintptr_t)s->end + 64);
 }
 
@@ -114,7 +123,7 @@ static void test_what_is_changed_does_what_it_did(void **state)
 		SUBJECT(with_vectors, NULL),     SUBJECT(with_return, NULL),
 	};
 	const uint32_t count = sizeof(changed) / sizeof(changed[0]);
-	uint8_t *room = patch_room((uintptr_t)with_frame, 2 * count);
+	uint8_t *room = patch_room((uintptr_t)with_frame, 2 * count, NULL);
 
 	(void)state;
 	assert_non_null(room);
@@ -132,6 +141,8 @@ static void test_what_cannot_be_is_left_alone(void **state)
 		SUBJECT(with_short_jump, "jumps back to its first instructions"),
 		SUBJECT(comes_back, "jumps back to its first instructions"),
 		SUBJECT(comes_inside, "jumps back to its first instructions"),
+		SUBJECT(comes_from_afar, "jumps back to its first instructions"),
+		SUBJECT(from_farther, "jumps back to its first instructions"),
 		SUBJECT(with_loop, "has an instruction that is not known"),
 		SUBJECT(with_unknown, "has an instruction that is not known"),
 		SUBJECT(unknown_later, "has an instruction that is not known"),
@@ -149,11 +160,34 @@ static void test_what_cannot_be_is_left_alone(void **state)
 	assert_null(plan(&p, &left[sizeof(left) / sizeof(left[0]) - 1], false));
 }
 
+/* A library that is opened again and again takes no more of them each time. */
+static void test_room_is_used_again(void **state)
+{
+	uintptr_t near = (uintptr_t)with_frame;
+	void *records, *others;
+	uint8_t *first = patch_room(near, 3, &records);
+	uint8_t *second = patch_room(near, 3, &others);
+
+	(void)state;
+	assert_non_null(first);
+	assert_non_null(records);
+	assert_ptr_not_equal(first, second);
+	assert_ptr_not_equal(records, others);
+	patch_forget(near + 1, near + 100);
+	assert_ptr_not_equal(patch_room(near, 1, &others), first);
+	patch_forget(near, near + 1);
+	assert_ptr_equal(patch_room(near, 3, &others), first);
+	assert_ptr_equal(others, records);
+	assert_ptr_equal(patch_room(near, 3, &others), second);
+	assert_ptr_not_equal(patch_room(near, 3, &others), second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_changed_does_what_it_did),
 		cmocka_unit_test(test_what_cannot_be_is_left_alone),
+		cmocka_unit_test(test_room_is_used_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
