@@ -11,23 +11,28 @@
 
 /* As hooks_inner_entry leaves it on the stack. */
 struct call {
-	uint64_t aligned, r11, r10;
+	uint64_t rdx; /* to return with */
+	uint64_t r11, r10;
 	uint64_t argument[5];
 	uint64_t r9;
 	uint64_t pc;
 };
 
-uint64_t hooks_inner(const struct call *c, const struct inner *in);
+uint64_t hooks_inner(struct call *c, const struct inner *in);
 
-typedef uint64_t function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+/* A function of the name may be another one than is known: it gets all registers of arguments, and
+ * both of the result are kept. */
+typedef unsigned __int128 function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 static uintptr_t cfa_of(const struct call *c) { return (uintptr_t)(c + 1); }
 
-static uint64_t call(const struct call *c, const struct inner *in)
+static uint64_t call(struct call *c, const struct inner *in)
 {
 	const uint64_t *a = c->argument;
+	unsigned __int128 ret = ((function *)in->call)(a[0], a[1], a[2], a[3], a[4], c->r9);
 
-	return ((function *)in->call)(a[0], a[1], a[2], a[3], a[4]);
+	c->rdx = (uint64_t)(ret >> 64);
+	return (uint64_t)ret;
 }
 
 /* A product that overflows makes the function fail, whatever it is here. */
@@ -41,7 +46,7 @@ static size_t size_of(const struct call *c, const struct inner_shape *shape)
 	return size;
 }
 
-static uint64_t allocate(const struct call *c, const struct inner *in)
+static uint64_t allocate(struct call *c, const struct inner *in)
 {
 	struct thread *t = hook_enter(cfa_of(c));
 	void *made = (void *)(uintptr_t)call(c, in);
@@ -52,7 +57,7 @@ static uint64_t allocate(const struct call *c, const struct inner *in)
 					    cfa_of(c));
 }
 
-static uint64_t allocate_or_throw(const struct call *c, const struct inner *in)
+static uint64_t allocate_or_throw(struct call *c, const struct inner *in)
 {
 	struct thread *t = hook_enter(cfa_of(c));
 
@@ -65,11 +70,18 @@ static uint64_t allocate_or_throw(const struct call *c, const struct inner *in)
 					    cfa_of(c));
 }
 
-static uint64_t store(const struct call *c, const struct inner *in)
+/* The function stored one there, unless it is another one of that name. */
+static bool may_hold_pointer(uintptr_t at)
+{
+	return at >= MGL_PAGE && at < (uintptr_t)1 << 47 && at % sizeof(void *) == 0;
+}
+
+static uint64_t store(struct call *c, const struct inner *in)
 {
 	struct thread *t = hook_enter(cfa_of(c));
 	uint64_t err = call(c, in);
-	void *made = (int)err == 0 ? *(void **)(uintptr_t)c->argument[0] : NULL;
+	uintptr_t to = c->argument[0];
+	void *made = (int)err == 0 && may_hold_pointer(to) ? *(void **)to : NULL;
 
 	if (t)
 		account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc, cfa_of(c));
@@ -78,7 +90,7 @@ static uint64_t store(const struct call *c, const struct inner *in)
 	return err;
 }
 
-static uint64_t release(const struct call *c, const struct inner *in)
+static uint64_t release(struct call *c, const struct inner *in)
 {
 	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
 	struct thread *t = block ? hook_enter(cfa_of(c)) : NULL;
@@ -94,8 +106,7 @@ static uint64_t release(const struct call *c, const struct inner *in)
 
 /* The real function, between what is noted before it and after it; *failed tells what a NULL of
  * its means. */
-static void *reallocate_real(struct thread *t, const struct call *c, const struct inner *in,
-			     bool *failed)
+static void *reallocate_real(struct thread *t, struct call *c, const struct inner *in, bool *failed)
 {
 	int before = errno;
 
@@ -110,7 +121,7 @@ static void *reallocate_real(struct thread *t, const struct call *c, const struc
 	return moved;
 }
 
-static void reallocate_done(struct thread *t, const struct call *c, const struct inner *in,
+static void reallocate_done(struct thread *t, struct call *c, const struct inner *in,
 			    struct taken old, void *moved, bool failed)
 {
 	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
@@ -127,7 +138,7 @@ static void reallocate_done(struct thread *t, const struct call *c, const struct
 	}
 }
 
-static uint64_t reallocate(const struct call *c, const struct inner *in)
+static uint64_t reallocate(struct call *c, const struct inner *in)
 {
 	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
 	bool failed;
@@ -147,7 +158,7 @@ static uint64_t reallocate(const struct call *c, const struct inner *in)
 	return (uintptr_t)moved;
 }
 
-static uint64_t resize(const struct call *c, const struct inner *in)
+static uint64_t resize(struct call *c, const struct inner *in)
 {
 	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
 	size_t size = size_of(c, &in->shape);
@@ -170,7 +181,7 @@ static uint64_t resize(const struct call *c, const struct inner *in)
 	return now;
 }
 
-static void loaded(const struct call *c)
+static void loaded(struct call *c)
 {
 	struct thread *t = thread_enter(cfa_of(c));
 
@@ -182,7 +193,7 @@ static void loaded(const struct call *c)
 	}
 }
 
-uint64_t hooks_inner(const struct call *c, const struct inner *in)
+uint64_t hooks_inner(struct call *c, const struct inner *in)
 {
 	switch ((enum inner_kind)in->shape.kind) {
 	case INNER_ALLOCATE:

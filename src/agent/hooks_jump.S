@@ -130,7 +130,8 @@ syscall:
 
 /* Where a function that was changed leads: its struct inner in r9, the r9 it was called with on
  * the stack. A compiler that sees both ends of a call may count on registers that the function
- * does not use (-fipa-ra): all come back as they were but rax. */
+ * does not use (-fipa-ra): all come back as they were but rax, and rdx as
+ * the function left it: it may be the other half of a result. */
 	.globl	hooks_inner_entry
 	.hidden	hooks_inner_entry
 	.type	hooks_inner_entry, @function
@@ -153,12 +154,12 @@ hooks_inner_entry:
 	.cfi_adjust_cfa_offset 8
 	pushq	%r11
 	.cfi_adjust_cfa_offset 8
-	subq	$8, %rsp
+	pushq	%rdx
 	.cfi_adjust_cfa_offset 8
 	movq	%rsp, %rdi
 	movq	%r9, %rsi
 	call	hooks_inner
-	addq	$8, %rsp
+	popq	%rdx
 	.cfi_adjust_cfa_offset -8
 	popq	%r11
 	.cfi_adjust_cfa_offset -8
@@ -168,7 +169,7 @@ hooks_inner_entry:
 	.cfi_adjust_cfa_offset -8
 	popq	%rsi
 	.cfi_adjust_cfa_offset -8
-	popq	%rdx
+	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
 	popq	%rcx
 	.cfi_adjust_cfa_offset -8

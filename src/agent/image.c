@@ -291,11 +291,63 @@ static find_function *find_object(void)
 
 bool image_find_is_exact(void) { return find_object() != NULL; }
 
+/* The loader's code uses vector registers. A function that was changed where it stands may not: then
+ * its caller can have things in them (-fipa-ra). */
+__attribute__((visibility("hidden"))) int image_find_aside(void *, struct image_found *,
+							   find_function *);
+__asm__(".pushsection .text\n"
+	".globl image_find_aside\n"
+	".hidden image_find_aside\n"
+	".type image_find_aside, @function\n"
+	"image_find_aside:\n"
+	".cfi_startproc\n"
+	"subq $264, %rsp\n"
+	".cfi_adjust_cfa_offset 264\n"
+	"movups %xmm0, 0(%rsp)\n"
+	"movups %xmm1, 16(%rsp)\n"
+	"movups %xmm2, 32(%rsp)\n"
+	"movups %xmm3, 48(%rsp)\n"
+	"movups %xmm4, 64(%rsp)\n"
+	"movups %xmm5, 80(%rsp)\n"
+	"movups %xmm6, 96(%rsp)\n"
+	"movups %xmm7, 112(%rsp)\n"
+	"movups %xmm8, 128(%rsp)\n"
+	"movups %xmm9, 144(%rsp)\n"
+	"movups %xmm10, 160(%rsp)\n"
+	"movups %xmm11, 176(%rsp)\n"
+	"movups %xmm12, 192(%rsp)\n"
+	"movups %xmm13, 208(%rsp)\n"
+	"movups %xmm14, 224(%rsp)\n"
+	"movups %xmm15, 240(%rsp)\n"
+	"call *%rdx\n"
+	"movups 0(%rsp), %xmm0\n"
+	"movups 16(%rsp), %xmm1\n"
+	"movups 32(%rsp), %xmm2\n"
+	"movups 48(%rsp), %xmm3\n"
+	"movups 64(%rsp), %xmm4\n"
+	"movups 80(%rsp), %xmm5\n"
+	"movups 96(%rsp), %xmm6\n"
+	"movups 112(%rsp), %xmm7\n"
+	"movups 128(%rsp), %xmm8\n"
+	"movups 144(%rsp), %xmm9\n"
+	"movups 160(%rsp), %xmm10\n"
+	"movups 176(%rsp), %xmm11\n"
+	"movups 192(%rsp), %xmm12\n"
+	"movups 208(%rsp), %xmm13\n"
+	"movups 224(%rsp), %xmm14\n"
+	"movups 240(%rsp), %xmm15\n"
+	"addq $264, %rsp\n"
+	".cfi_adjust_cfa_offset -264\n"
+	"ret\n"
+	".cfi_endproc\n"
+	".size image_find_aside, . - image_find_aside\n"
+	".popsection\n");
+
 bool image_find(uintptr_t pc, struct image_found *ret)
 {
 	find_function *find = find_object();
 
-	return find && find((void *)pc, ret) == 0;
+	return find && image_find_aside((void *)pc, ret, find) == 0;
 }
 
 const struct link_map *image_of(uintptr_t pc)

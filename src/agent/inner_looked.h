@@ -64,9 +64,9 @@ bool inner_change(enum inner_family family);
 /* --- inner.c ---------------------------------------------------------------------------- */
 
 /* A module, its image open; path NULL or "": not known. */
+void inner_look_at(const struct link_map *map, const char *path);
 /* What is looked at is new where it stands: what was changed there before is gone. */
 void inner_forget(void);
-void inner_look_at(const struct link_map *map, const char *path);
 /* Enters what was told, from a place in what was refused on. */
 void inner_tell_from(struct thread *t, size_t from);
 

@@ -315,3 +315,190 @@ def test_lengths_of_instructions(record):
         unknown = [line for line in answer if line.startswith("unknown")]
         assert wrong == [], path
         assert len(unknown) <= read / 10000, (path, unknown[:10])
+
+
+def test_what_stands_elsewhere_and_jumps_back(record, cc):
+    """A compiler puts what is hardly ever run apart: that may go back to behind the first
+    instructions, which a change would replace."""
+    source = """
+#include <stddef.h>
+#include <stdio.h>
+static char room[1 << 16] __attribute__((aligned(16))); static size_t used;
+static volatile int ready, freed, tries;
+__attribute__((cold, noipa)) static void prepare(size_t n) { (void)n; ready = ++tries % 3 == 0; }
+__attribute__((noipa)) static int lacks(size_t n) { return !ready && n; }
+__attribute__((noipa)) void *je_malloc(size_t n)
+{
+	while (lacks(n)) prepare(n);
+	used += 64;
+	return room + used;
+}
+__attribute__((noipa)) void je_free(void *p) { while (lacks(1)) prepare(1); freed += p != NULL; }
+int main(void)
+{
+	for (int i = 0; i < 100; i++) {
+		ready = i % 2;
+		void *p = je_malloc(16);
+		ready = i % 3 == 0;
+		je_free(p);
+	}
+	printf("%d %d\\n", freed, tries);
+	return 0;
+}
+"""
+    for level in "-O2", "-O1":
+        program = cc("afar" + level, source, level)
+        expected = [said.lines for said in record.native(program)]
+        run = record.run(program)
+        assert [said.lines for said in run.all_said] == expected
+        assert len(own_mallocs(run)) == (run.root["frees"] < 100)
+
+
+def test_functions_of_those_names_that_are_others(record, cc):
+    """They get the arguments they are called with, and what they return is returned."""
+    source = """
+#include <stdio.h>
+#include <string.h>
+#define APART __attribute__((noipa))
+struct pair { long a, b; };
+struct big { long a[8]; };
+APART struct pair tc_malloc(const char *s) { return (struct pair){strlen(s), 77}; }
+APART int tc_free(int a, int b, int c, int d, int e, int f) { return a + b + c + d + e + 10 * f; }
+APART struct big tc_calloc(int a, int b, int c, int d, int e) { return (struct big){{a, b, c, d, e}}; }
+APART int mi_malloc(int x) { return -x; }
+APART int mi_free(int x) { return x + 1; }
+APART int mi_realloc(int a, int b) { return a * b; }
+APART long je_malloc(long x) { return x; }
+APART long je_free(long x) { return x * 2; }
+APART long je_posix_memalign(long x) { return x / 100; }
+int main(void)
+{
+	for (int i = 0; i < 5; i++) {
+		struct pair p = tc_malloc("hello");
+		struct big b = tc_calloc(i, 2, 3, 4, 5);
+		printf("%ld %ld %ld %ld\\n", p.a, p.b, b.a[0], b.a[4]);
+		printf("%d\\n", tc_free(i, 2, 3, 4, 5, 6));
+		printf("%d %d %d\\n", mi_malloc(i), mi_free(i), mi_realloc(i, 4));
+		printf("%ld %ld\\n", je_malloc(-i), je_malloc(i * 0x7fffffffffff));
+		printf("%ld %ld %ld\\n", je_free(7), je_posix_memalign(0), je_posix_memalign(13));
+	}
+	return 0;
+}
+"""
+    for level in "-O0", "-O2":
+        program = cc("others" + level, source, level, "-w")
+        native = subprocess.run([program], capture_output=True, text=True, check=True)
+        recorded = subprocess.run([record.tool, "-q", "-o", record.folder / "others.mgp", program],
+                                  capture_output=True, text=True, check=True)
+        assert recorded.stdout == native.stdout
+        assert native.stdout.count("5 77") == 5
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
+def test_vector_registers_are_as_they_were(record, cc, level):
+    """Where the compiler sees that a function leaves them alone it keeps numbers in them."""
+    source = """
+#include <stddef.h>
+#include <stdio.h>
+#define APART __attribute__((noinline))
+static char room[1 << 16] __attribute__((aligned(16))); static size_t used;
+static volatile int freed;
+APART static void *je_malloc(size_t n) { used += n; return room + used % 32768; }
+APART static void je_free(void *p) { freed += p != NULL; }
+APART static double sum(int n, double x)
+{
+	double a = x * 2, b = x * 3, c = x * 5;
+	for (int i = 0; i < n; i++) {
+		void *p = je_malloc(16);
+		a += b; b += c; c *= 1.5;
+		je_free(p);
+	}
+	return a + b + c;
+}
+int main(int argc, char **argv)
+{
+	double all = 0;
+	(void)argv;
+	for (int i = 0; i < 10; i++) all += sum(10, argc + .25 * i);
+	printf("%.17g\\n", all);
+	return 0;
+}
+"""
+    program = cc("vectors" + level, source, level)
+    native = subprocess.run([program], capture_output=True, text=True, check=True)
+    profile = record.folder / "vectors.mgp"
+    recorded = subprocess.run([record.tool, "-q", "-o", profile, program],
+                              capture_output=True, text=True, check=True)
+    assert recorded.stdout == native.stdout
+
+
+OPENS_AGAIN = """
+#include <dlfcn.h>
+#include <stdio.h>
+static int maps(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	int c, lines = 0;
+	while ((c = getc(file)) != EOF) lines += c == '\\n';
+	fclose(file);
+	return lines;
+}
+int main(int argc, char **argv)
+{
+	int before = 0;
+	for (int i = 0; i < 200; i++) {
+		void *library = dlopen(argv[2], RTLD_NOW);
+		int (*found)(void) = (int (*)(void))dlsym(library, "answer");
+		if (!found || found() != 10 || dlopen(argv[3], RTLD_NOW)) return 1;
+		dlclose(library);
+		if (i == 20) before = maps();
+	}
+	return maps() > before + 10 ? 2 : argc - 4;
+}
+"""
+
+
+def test_a_library_opened_again_and_again(record, cc):
+    """Also one whose opening fails half way; by a name that depends on the directory, too."""
+    missing = ('void no_such(void); __attribute__((constructor)) static void first(void)'
+               '{ no_such(); }')
+    library = cc("libagain.so", LIBRARY, "-DLINKAGE=", "-shared", "-fPIC", "-O2")
+    fails = cc("libfails.so", LIBRARY + missing, "-DLINKAGE=", "-shared", "-fPIC", "-O2")
+    program = cc("opens_again", OPENS_AGAIN, "-ldl")
+    run = record.run(program, library, fails)
+    assert own_mallocs(run) == []
+    ours = run.report.by_function(run.root, library)["answer"]
+    assert (ours["allocations"], ours["allocated_bytes"], ours["frees"]) == (2000, 32000, 2000)
+    run = record.run(program, f"./{library.name}", fails, before=["env", "-C", library.parent])
+    assert own_mallocs(run) == []
+
+
+@pytest.mark.parametrize("forbidden", ["open", "pwrite64"])
+def test_filters_that_kill_what_a_look_takes(record, cc, forbidden):
+    """Such a library is not looked at then; that is told."""
+    source = CALLER.replace("int main(", """
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+int old_main(""").replace("old_main", "run") + """
+int main(int argc, char **argv)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FORBIDDEN, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {4, filter};
+	dlopen("libm.so.6", RTLD_NOW);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 98;
+	return run(argc, argv);
+}
+"""
+    library = cc("libsecret.so", LIBRARY, "-DLINKAGE=", "-shared", "-fPIC", "-O2")
+    program = cc(f"filters_{forbidden}", source, f"-DFORBIDDEN=SYS_{forbidden}", "-ldl",
+                 "-Wno-unused-function")
+    run = record.run(program, library, returncode=10)
+    assert own_mallocs(run) == [f"{library} (mi_malloc is in a file that cannot be read)"]
