@@ -46,15 +46,25 @@ static size_t size_of(const struct call *c, const struct inner_shape *shape)
 	return size;
 }
 
+/* The end of a hook that allocates. */
+static void *allocated(struct thread *t, struct call *c, const struct inner *in, void *made)
+{
+	size_t size = size_of(c, &in->shape);
+
+	if (AGENT_LIKELY(size >= in->least || !made))
+		return account_allocated(t, made, size, in->shape.api, c->pc, cfa_of(c));
+	agent_count_loss(MGL_LOSS_UNRECORDED, 1);
+	hook_leave(t);
+	return made;
+}
+
 static uint64_t allocate(struct call *c, const struct inner *in)
 {
 	struct thread *t = hook_enter(cfa_of(c));
 	void *made = (void *)(uintptr_t)call(c, in);
 
-	if (AGENT_UNLIKELY(!t))
-		return (uintptr_t)agent_missed(made);
-	return (uintptr_t)account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc,
-					    cfa_of(c));
+	return (uintptr_t)(AGENT_LIKELY(t != NULL) ? allocated(t, c, in, made)
+						   : agent_missed(made));
 }
 
 static uint64_t allocate_or_throw(struct call *c, const struct inner *in)
@@ -66,8 +76,7 @@ static uint64_t allocate_or_throw(struct call *c, const struct inner *in)
 	void *made = hooks_new_call(in->shape.api, in->call, c->argument[0], c->argument[1],
 				    c->argument[2]);
 
-	return (uintptr_t)account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc,
-					    cfa_of(c));
+	return (uintptr_t)allocated(t, c, in, made);
 }
 
 /* The function stored one there, unless it is another one of that name. */
@@ -84,10 +93,25 @@ static uint64_t store(struct call *c, const struct inner *in)
 	void *made = (int)err == 0 && may_hold_pointer(to) ? *(void **)to : NULL;
 
 	if (t)
-		account_allocated(t, made, size_of(c, &in->shape), in->shape.api, c->pc, cfa_of(c));
+		allocated(t, c, in, made);
 	else
 		agent_missed(made);
 	return err;
+}
+
+/* Where blocks are left out that are small, one that is not known may be such. */
+static void take_out(struct thread *t, struct call *c, const struct inner *in, void *block)
+{
+	if (AGENT_LIKELY(in->least == 0)) {
+		account_free(t, block, cfa_of(c));
+		return;
+	}
+	hook_phase(t, cfa_of(c), GATE_AGENT);
+	struct taken old = account_realloc_begin(t, block);
+
+	if (old.word)
+		account_realloc_freed(t, block, old);
+	hook_phase(t, cfa_of(c), GATE_REAL);
 }
 
 static uint64_t release(struct call *c, const struct inner *in)
@@ -97,7 +121,7 @@ static uint64_t release(struct call *c, const struct inner *in)
 
 	if (!t)
 		return call(c, in);
-	account_free(t, block, cfa_of(c));
+	take_out(t, c, in, block);
 	uint64_t ret = call(c, in);
 
 	hook_leave(t);
@@ -121,21 +145,22 @@ static void *reallocate_real(struct thread *t, struct call *c, const struct inne
 	return moved;
 }
 
-static void reallocate_done(struct thread *t, struct call *c, const struct inner *in,
-			    struct taken old, void *moved, bool failed)
+/* The block is moved, or as large as it was to be; the end of the hook. */
+static void reallocated(struct thread *t, struct call *c, const struct inner *in, struct taken old,
+			void *moved)
 {
 	void *block = (void *)(uintptr_t)c->argument[in->shape.block];
+	size_t size = size_of(c, &in->shape);
 
-	if (moved) {
-		account_realloc_done(t, block, old, moved, size_of(c, &in->shape), in->shape.api,
-				     c->pc, cfa_of(c));
-	} else if (failed && in->shape.kind != INNER_REALLOCATE_OR_FREE) {
-		account_realloc_failed(t, block, old, in->shape.api);
-	} else {
-		account_realloc_freed(t, block, old);
-		if (failed)
-			account_failed(t, in->shape.api);
+	if (AGENT_LIKELY(size >= in->least && (old.word || in->least == 0))) {
+		account_realloc_done(t, block, old, moved, size, in->shape.api, c->pc, cfa_of(c));
+		hook_leave(t);
+		return;
 	}
+	if (old.word)
+		account_realloc_freed(t, block, old);
+	hook_phase(t, cfa_of(c), GATE_REAL);
+	allocated(t, c, in, moved);
 }
 
 static uint64_t reallocate(struct call *c, const struct inner *in)
@@ -153,9 +178,20 @@ static uint64_t reallocate(struct call *c, const struct inner *in)
 	struct taken old = account_realloc_begin(t, block);
 	void *moved = reallocate_real(t, c, in, &failed);
 
-	reallocate_done(t, c, in, old, moved, failed);
+	if (moved) {
+		reallocated(t, c, in, old, moved);
+		return (uintptr_t)moved;
+	}
+	if (failed && in->shape.kind != INNER_REALLOCATE_OR_FREE) {
+		account_realloc_failed(t, block, old, in->shape.api);
+	} else {
+		if (old.word || in->least == 0)
+			account_realloc_freed(t, block, old);
+		if (failed)
+			account_failed(t, in->shape.api);
+	}
 	hook_leave(t);
-	return (uintptr_t)moved;
+	return 0;
 }
 
 static uint64_t resize(struct call *c, const struct inner *in)
@@ -173,10 +209,11 @@ static uint64_t resize(struct call *c, const struct inner *in)
 	uint64_t now = call(c, in);
 
 	hook_phase(t, cfa_of(c), GATE_AGENT);
-	if (now >= size)
-		account_realloc_done(t, block, old, block, size, in->shape.api, c->pc, cfa_of(c));
-	else
-		account_realloc_failed(t, block, old, in->shape.api);
+	if (now >= size) {
+		reallocated(t, c, in, old, block);
+		return now;
+	}
+	account_realloc_failed(t, block, old, in->shape.api);
 	hook_leave(t);
 	return now;
 }

@@ -48,8 +48,11 @@ enum inner_family {
 	INNER_PLAIN,
 	INNER_JEMALLOC,
 	INNER_JEMALLOC_RUST,
+	INNER_JEMALLOC_ARROW,
+	INNER_JEMALLOC_DUCKDB,
 	INNER_TCMALLOC,
 	INNER_MIMALLOC,
+	INNER_MIMALLOC_ARROW,
 	INNER_DLMALLOC,
 	INNER_TBB,
 	INNER_RPMALLOC,
@@ -62,6 +65,7 @@ enum inner_family {
 /* A function that was changed. Constant once it is. */
 struct inner {
 	void *call; /* does what it did before */
+	size_t least; /* smaller blocks may stand closer than the agent tells apart: counted as lost */
 	struct inner_shape shape;
 };
 

@@ -121,7 +121,7 @@ static const char *prepare(enum inner_family family, const struct inner_function
 		why = patch_place(&f->patch, place, f->inner, hooks_inner_entry);
 		if (why)
 			return why;
-		*f->inner = (struct inner){f->patch.call, *f->shape};
+		*f->inner = (struct inner){f->patch.call, inner_looked.least, *f->shape};
 		place += PATCH_PLACE_BYTES;
 	}
 	return NULL;

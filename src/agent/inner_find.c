@@ -207,10 +207,10 @@ static bool calls_malloc(void)
 bool inner_is_family(enum inner_family family, bool others)
 {
 	static const char *const plain[] = {"malloc", "mallocx", NULL};
+	static const char *const heads[] = {"malloc", "mallocx", "malloc_aligned", "rust_alloc",
+					    NULL};
 
-	if (family == INNER_PLAIN)
-		return is_in(family, plain);
 	if (family == INNER_OPERATORS)
 		return makes_blocks(family) && (others || !calls_malloc());
-	return makes_blocks(family);
+	return is_in(family, family == INNER_PLAIN ? plain : heads);
 }

@@ -39,6 +39,7 @@ static bool change_c_library(const struct link_map *map, bool is_relocated)
 	    !symtab_open(&inner_looked.symtab, map->l_name, map))
 		return false;
 	inner_looked.path = map->l_name;
+	inner_looked.least = 0;
 	inner_looked.is_open = inner_looked.is_program = true;
 	inner_looked.is_relocated = is_relocated;
 	inner_forget();
@@ -47,6 +48,15 @@ static bool change_c_library(const struct link_map *map, bool is_relocated)
 		changed = inner_change(INNER_PLAIN);
 	symtab_close(&inner_looked.symtab);
 	return changed;
+}
+
+/* Whole granules of the shadow apart stand blocks whose class is as large: glibc's do, and of others
+ * those above the class before. */
+#define GLIBC_SHIFT 5u
+
+static size_t least_told_apart(void)
+{
+	return agent_current && agent_current->granule_shift >= GLIBC_SHIFT ? 25 : 0;
 }
 
 static bool is_c_library(const struct link_map *map)
@@ -65,6 +75,7 @@ static void look_at_new(const struct link_map *map, bool base)
 			continue;
 		}
 		inner_looked.is_program = inner_looked.is_relocated = false;
+		inner_looked.least = least_told_apart();
 		inner_look_at(map, map->l_name);
 	}
 }
@@ -129,7 +140,7 @@ static void change_loader(const struct link_map *map)
 	    !patch_is_safe_for_threads(&patch) ||
 	    patch_place(&patch, place, &loaded, hooks_inner_entry))
 		return;
-	loaded = (struct inner){patch.call, {.kind = INNER_LOADED}};
+	loaded = (struct inner){patch.call, 0, {.kind = INNER_LOADED}};
 	spaces[0].last = last_of(image_first());
 	sees_openings = patch_apply(&patch);
 }

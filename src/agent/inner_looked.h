@@ -30,6 +30,7 @@ struct inner_looked {
 	bool is_relocated; /* indirect functions can be resolved */
 	bool is_open;      /* symtab is */
 	const char *path;
+	size_t least; /* struct inner's */
 	bool sanitizer;
 	bool variant[INNER_FAMILIES]; /* a copy that the compiler made is not seen */
 	uint32_t count;

@@ -11,20 +11,32 @@
 #define B(family) (1u << (family))
 #define PLAIN     B(INNER_PLAIN)
 #define TCMALLOC  B(INNER_TCMALLOC)
-#define MIMALLOC  B(INNER_MIMALLOC)
+#define MIMALLOC  (B(INNER_MIMALLOC) | B(INNER_MIMALLOC_ARROW))
 #define TBB       B(INNER_TBB)
 #define RPMALLOC  B(INNER_RPMALLOC)
 #define SNMALLOC  B(INNER_SNMALLOC)
 #define ANY       (B(INNER_OPERATORS) - 1)
-#define WITH_X    (PLAIN | B(INNER_JEMALLOC) | B(INNER_JEMALLOC_RUST))
+#define WITH_X                                                                          \
+	(PLAIN | B(INNER_JEMALLOC) | B(INNER_JEMALLOC_RUST) | B(INNER_JEMALLOC_ARROW) | \
+	 B(INNER_JEMALLOC_DUCKDB))
 #define OPERATORS B(INNER_OPERATORS)
 #define NO        INNER_NO_ARGUMENT
 
-static const char prefixes[INNER_FAMILIES][10] = {
-	[INNER_PLAIN] = "",        [INNER_JEMALLOC] = "je_", [INNER_JEMALLOC_RUST] = "_rjem_",
-	[INNER_TCMALLOC] = "tc_",  [INNER_MIMALLOC] = "mi_", [INNER_DLMALLOC] = "dl",
-	[INNER_TBB] = "scalable_", [INNER_RPMALLOC] = "rp",  [INNER_SNMALLOC] = "sn_",
+static const char prefixes[INNER_FAMILIES][12] = {
+	[INNER_PLAIN] = "",
+	[INNER_JEMALLOC] = "je_",
+	[INNER_JEMALLOC_RUST] = "_rjem_",
+	[INNER_TCMALLOC] = "tc_",
+	[INNER_MIMALLOC] = "mi_",
+	[INNER_DLMALLOC] = "dl",
+	[INNER_TBB] = "scalable_",
+	[INNER_RPMALLOC] = "rp",
+	[INNER_SNMALLOC] = "sn_",
 	[INNER_OPERATORS] = "_Z",
+	/* As Arrow and DuckDB bring them. */
+	[INNER_JEMALLOC_ARROW] = "je_arrow_",
+	[INNER_JEMALLOC_DUCKDB] = "duckdb_je_",
+	[INNER_MIMALLOC_ARROW] = "arrow_mi_",
 };
 
 /* Numbers are those of the arguments: size, count by which it is multiplied, block. */
@@ -205,7 +217,7 @@ static const struct inner_shape *find(const char *name, enum inner_family family
 /* A program has a million names: most end here. */
 static bool may_be(const char *name)
 {
-	static const char first[] = "acdfjmprstvx";
+	static const char first[] = "acdfjmprstvx"; /* of prefixes and of names without one */
 
 	if (name[0] == '_')
 		return name[1] == 'r' || (name[1] == 'Z' && (name[2] == 'n' || name[2] == 'd'));

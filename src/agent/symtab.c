@@ -10,10 +10,12 @@
 /* A large browser with all its symbols has some 100 MiB of names. */
 #define NAMES_MOST  (UINT64_C(256) << 20)
 #define CHUNK_COUNT 2048u
+#define FIRST_BYTES 1024u /* up to the build-id, as linkers place it */
 
 /* In one, for a file with few of them takes a page of it. */
 static struct {
 	Elf64_Phdr segment[SEGMENTS_MOST];
+	uint8_t first[FIRST_BYTES];
 	Elf64_Shdr section[SECTIONS_MOST];
 	Elf64_Sym symbol[CHUNK_COUNT];
 } room;
@@ -55,31 +57,35 @@ static bool is_readable(uintptr_t at)
 	return sys_sigprocmask(-1, (const uint64_t *)at, NULL) != -14 /* EFAULT */;
 }
 
-/* The file begins as the module does in memory: it was not put in its place since. If it was, it
- * may say that it lies where nothing is. */
-static bool is_file_of(const Elf64_Ehdr *header, uintptr_t start)
+/* The file begins as the module does in memory, with what names this build of it: it was not put
+ * in its place since. If it was, it may say that it lies where nothing is. */
+static bool is_file_of(int fd, uintptr_t start, uint64_t bytes)
 {
-	return start % MGL_PAGE == 0 && is_readable(start) &&
-	       memcmp(header, (const void *)start, sizeof(*header)) == 0;
+	return start % MGL_PAGE == 0 && is_readable(start) && read_at(fd, room.first, bytes, 0) &&
+	       memcmp(room.first, (const void *)start, bytes) == 0;
 }
 
-/* What begins the file is mapped first; *start is where. */
-static bool segments_read(struct symtab *s, uintptr_t *start)
+/* What begins the file is mapped first: *bytes of it at *start, as they are in the file. */
+static bool segments_read(struct symtab *s, uintptr_t *start, uint64_t *bytes)
 {
 	uint32_t texts = 0;
 
 	if (!read_at(s->fd, room.segment, s->header.e_phnum * sizeof(room.segment[0]),
 		     s->header.e_phoff))
 		return false;
-	*start = 0;
+	*start = *bytes = 0;
 	for (uint32_t i = 0; i < s->header.e_phnum; i++) {
 		const Elf64_Phdr *p = &room.segment[i];
 		uintptr_t at = s->map->l_addr + p->p_vaddr;
 
 		if (p->p_type != PT_LOAD)
 			continue;
-		if (p->p_offset == 0)
+		if (p->p_offset == 0) {
 			*start = at;
+			*bytes = (p->p_flags & PF_W) || p->p_filesz < FIRST_BYTES
+					 ? sizeof(s->header)
+					 : FIRST_BYTES;
+		}
 		if ((p->p_flags & (PF_R | PF_X)) != (PF_R | PF_X) || texts == SYMTAB_TEXTS ||
 		    at + p->p_filesz < at)
 			continue;
@@ -92,6 +98,7 @@ static bool segments_read(struct symtab *s, uintptr_t *start)
 bool symtab_open(struct symtab *ret, const char *path, const struct link_map *map)
 {
 	uintptr_t start;
+	uint64_t bytes;
 
 	*ret = (struct symtab){
 		.fd = (int)sys_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0),
@@ -100,7 +107,7 @@ bool symtab_open(struct symtab *ret, const char *path, const struct link_map *ma
 	if (ret->fd < 0)
 		return false;
 	if (read_at(ret->fd, &ret->header, sizeof(ret->header), 0) && is_elf(&ret->header) &&
-	    segments_read(ret, &start) && is_file_of(&ret->header, start))
+	    segments_read(ret, &start, &bytes) && is_file_of(ret->fd, start, bytes))
 		return true;
 	sys_close(ret->fd);
 	return false;

@@ -191,7 +191,7 @@ static char room[1 << 16] __attribute__((aligned(16))); static size_t used;
 static volatile int freed;
 LINKAGE __attribute__((noipa)) void *mi_malloc(size_t n) { used += 64; return memset(room + used, 0, n); }
 LINKAGE __attribute__((noipa)) void mi_free(void *p) { freed += p != NULL; }
-__attribute__((noipa)) int answer(void) { for (int i = 0; i < 10; i++) mi_free(mi_malloc(16)); return freed; }
+__attribute__((noipa)) int answer(void) { for (int i = 0; i < 10; i++) mi_free(mi_malloc(40)); return freed; }
 """
 CALLER = """
 #include <dlfcn.h>
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 def assert_ten(run, library):
     assert own_mallocs(run) == []
     ours = run.report.by_function(run.root, library)["answer"]
-    assert (ours["allocations"], ours["allocated_bytes"], ours["frees"]) == (10, 160, 10)
+    assert (ours["allocations"], ours["allocated_bytes"], ours["frees"]) == (10, 400, 10)
 
 
 @pytest.mark.parametrize("linkage", ["", '__attribute__((visibility("hidden")))'])
@@ -468,7 +468,7 @@ def test_a_library_opened_again_and_again(record, cc):
     run = record.run(program, library, fails)
     assert own_mallocs(run) == []
     ours = run.report.by_function(run.root, library)["answer"]
-    assert (ours["allocations"], ours["allocated_bytes"], ours["frees"]) == (2000, 32000, 2000)
+    assert (ours["allocations"], ours["allocated_bytes"], ours["frees"]) == (2000, 80000, 2000)
     run = record.run(program, f"./{library.name}", fails, before=["env", "-C", library.parent])
     assert own_mallocs(run) == []
 
@@ -502,3 +502,71 @@ int main(int argc, char **argv)
                  "-Wno-unused-function")
     run = record.run(program, library, returncode=10)
     assert own_mallocs(run) == [f"{library} (mi_malloc is in a file that cannot be read)"]
+
+
+SMALL = """
+#include <stddef.h>
+#include <string.h>
+static char room[1 << 20] __attribute__((aligned(64))); static size_t used;
+static volatile int freed;
+__attribute__((noipa)) void *mi_malloc(size_t n) { size_t at = used; used += (n + 15) & ~(size_t)15; return memset(room + at, 0, n); }
+__attribute__((noipa)) void *mi_realloc(void *p, size_t n) { void *q = mi_malloc(n); if (p) memcpy(q, p, n < 8 ? n : 8); return q; }
+__attribute__((noipa)) void mi_free(void *p) { freed += p != NULL; }
+__attribute__((noipa)) int answer(void)
+{
+	void *p[300];
+	for (int i = 0; i < 300; i++) p[i] = mi_malloc(i % 3 == 0 ? 8 : i % 3 == 1 ? 32 : 100);
+	for (int i = 0; i < 300; i += 2) p[i] = mi_realloc(p[i], i % 4 ? 16 : 64);
+	for (int i = 0; i < 290; i++) mi_free(p[i]);
+	return 10;
+}
+"""
+
+
+def test_small_blocks_of_a_library_opened_later(record, cc):
+    """Nearer to each other than the agent tells apart in a process of glibc's: left out, and said.
+    What is larger is exact."""
+    library = cc("libsmall.so", SMALL, "-shared", "-fPIC", "-O2")
+    opens = cc("opens_small", CALLER, "-Wno-unused-function", "-ldl")
+    run = record.run(opens, library, returncode=10)
+    sizes = [8 if i % 3 == 0 else 32 if i % 3 == 1 else 100 for i in range(300)]
+    again = {i: 16 if i % 4 else 64 for i in range(0, 300, 2)}
+    left = [*sizes, *again.values()]
+    last = [again.get(i, sizes[i]) for i in range(290, 300)]
+    ours = run.report.by_function(run.root, library)["answer"]
+    assert ours["allocations"] == sum(size > 24 for size in left)
+    assert ours["allocated_bytes"] == sum(size for size in left if size > 24)
+    assert ours["live_blocks"] == sum(size > 24 for size in last)
+    assert ours["live_bytes"] == sum(size for size in last if size > 24)
+    assert run.report.losses(run.root) == {"unrecorded": sum(size <= 24 for size in left)}
+
+
+@pytest.mark.parametrize("family", ["je_arrow_", "duckdb_je_", "arrow_mi_"])
+def test_prefixes_of_libraries_that_bring_their_own(record, build_program, family):
+    flags = WAYS["mi_" if family.endswith("mi_") else "je_"]
+    assert_family(record.run(build_program("own_family.c", f"-DFAMILY={family}", *flags, "-O2"), 4, 9000))
+
+
+def test_functions_of_one_name_are_no_family(record, cc):
+    """A program's own new or free that is called by a prefix it shares with an allocator."""
+    program = cc("no_family", """
+#include <stdlib.h>
+struct list { struct list *next; int value; };
+__attribute__((noipa)) struct list *tc_new(int value, struct list *next, int a, int b, int c, int d, int e)
+{
+	struct list *one = malloc(sizeof(*one));
+	one->next = next;
+	one->value = value + a + b + c + d + e;
+	return one;
+}
+__attribute__((noipa)) int mi_free(struct list *one) { int value = one->value; free(one); return value; }
+int main(void)
+{
+	int sum = 0;
+	for (int i = 0; i < 10; i++) sum += mi_free(tc_new(1, NULL, 1, 1, 1, 1, 1));
+	return sum;
+}
+""", "-O2", "-fno-builtin")
+    run = record.run(program, returncode=60)
+    assert (run.root["allocations"], run.root["frees"]) == (10, 10)
+    assert run.root["losses"] == []
