@@ -560,8 +560,13 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < thread_count; i++) {
 		workers[i].number = i;
 		workers[i].seed = seed * 1000 + i;
-		if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
-			return 4;
+		/* Those that run already may have left no address space, for a moment. */
+		for (int tries = 1; pthread_create(&threads[i], NULL, work, &workers[i]) != 0;
+		     tries++) {
+			if (tries == 1000)
+				return 4;
+			usleep(1000);
+		}
 	}
 	for (unsigned int i = 0; i < thread_count; i++) {
 		pthread_join(threads[i], NULL);
