@@ -21,7 +21,8 @@ enum insn_kind {
 	INSN_JUMP,
 	INSN_JUMP_IF,
 	INSN_CALL,
-	INSN_SHORT, /* jumps by a distance that cannot be made longer */
+	INSN_CALL_BY, /* by a pointer that stands at a distance */
+	INSN_SHORT, /* jumps by a distance that cannot be made longer; or calls by what may move */
 	INSN_END, /* goes elsewhere, nobody here knows where: a return, an indirect jump, a trap */
 };
 

@@ -219,6 +219,9 @@ static enum insn_kind one_kind(uint8_t opcode, uint8_t modrm)
 		return INSN_END;
 	if (opcode == 0xff && ((modrm >> 3 & 7) == 4 || (modrm >> 3 & 7) == 5))
 		return INSN_END;
+	/* mod 0, rm 5: relative to the next instruction */
+	if (opcode == 0xff && ((modrm >> 3 & 7) == 2 || (modrm >> 3 & 7) == 3))
+		return modrm == 0x15 ? INSN_CALL_BY : INSN_SHORT;
 	return INSN_PLAIN;
 }
 
@@ -363,7 +366,7 @@ bool insn_jump(uint8_t bytes[INSN_JUMP_BYTES], uintptr_t at, uintptr_t target)
 }
 
 /* What is called returns to where it would have, so that whoever unwinds meets no frame here. */
-static bool move_call(uintptr_t end, uintptr_t target, uint8_t *to, uintptr_t runs_at, size_t *ret)
+static size_t push_return(uintptr_t end, uint8_t *to)
 {
 	static const uint8_t store[] = {0xc7, 0x44, 0x24, 0x04}; /* movl $high, 4(%rsp) */
 	uint32_t low = (uint32_t)end, high = (uint32_t)(end >> 32);
@@ -372,8 +375,27 @@ static bool move_call(uintptr_t end, uintptr_t target, uint8_t *to, uintptr_t ru
 	memcpy(to + 1, &low, 4);
 	memcpy(to + 5, store, sizeof(store));
 	memcpy(to + 9, &high, 4);
-	*ret = 13 + INSN_JUMP_BYTES;
-	return insn_jump(to + 13, runs_at + 13, target);
+	return 13;
+}
+
+static bool move_call(uintptr_t end, uintptr_t target, uint8_t *to, uintptr_t runs_at, size_t *ret)
+{
+	size_t n = push_return(end, to);
+
+	*ret = n + INSN_JUMP_BYTES;
+	return insn_jump(to + n, runs_at + n, target);
+}
+
+/* jmp *pointer(%rip) */
+static bool move_call_by(uintptr_t end, int32_t relative, uint8_t *to, uintptr_t runs_at,
+			 size_t *ret)
+{
+	size_t n = push_return(end, to);
+
+	to[n] = 0xff;
+	to[n + 1] = 0x25;
+	*ret = n + 6;
+	return put_distance(to + n + 2, runs_at + *ret, end + (uintptr_t)(int64_t)relative);
 }
 
 bool insn_move(const uint8_t *from, const struct insn *insn, uint8_t *to, uintptr_t runs_at,
@@ -389,6 +411,9 @@ bool insn_move(const uint8_t *from, const struct insn *insn, uint8_t *to, uintpt
 		return false;
 	case INSN_CALL:
 		return move_call(end, target, to, runs_at, ret);
+	case INSN_CALL_BY:
+		memcpy(&relative, from + insn->relative_at, sizeof(relative));
+		return move_call_by(end, relative, to, runs_at, ret);
 	case INSN_JUMP:
 		*ret = INSN_JUMP_BYTES;
 		return insn_jump(to, runs_at, target);

@@ -74,7 +74,7 @@ static const char *plan_bytes(struct patch *p, uintptr_t end)
 		if (!end && (insn.kind == INSN_END || insn.kind == INSN_JUMP) &&
 		    p->bytes + insn.bytes < INSN_JUMP_BYTES)
 			return too_short;
-		if (insn.kind == INSN_CALL && pushes_shadow())
+		if ((insn.kind == INSN_CALL || insn.kind == INSN_CALL_BY) && pushes_shadow())
 			return "calls at its start, and returns are guarded";
 	}
 	return NULL;

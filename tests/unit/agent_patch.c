@@ -35,7 +35,7 @@ extern void counting_hook(void) __attribute__((visibility("hidden")));
 	extern long name(long)
 #define FUNCTION(name, code) FUNCTION_BEFORE(name, code, "")
 
-__asm__(".data\npatch_number: .quad 40\n.text\n.p2align 4\nseven: movl $7, %eax\nret\n");
+__asm__(".data\npatch_number: .quad 40\nseven_pointer: .quad seven\n.text\n.p2align 4\nseven: movl $7, %eax\nret\n");
 
 FUNCTION(with_frame, "pushq %rbp\nmovq %rsp, %rbp\nleaq 1(%rdi), %rax\npopq %rbp\nret");
 FUNCTION(with_marker, "endbr64\npushq %rbx\nmovq %rdi, %rbx\nleaq 2(%rbx), %rax\npopq %rbx\nret");
@@ -48,6 +48,8 @@ FUNCTION(with_far_test, "testq %rdi, %rdi\n.byte 0x0f, 0x84\n.long 1f - . - 4\nl
 FUNCTION(with_jump, ".byte 0xe9\n.long with_data - . - 4");
 FUNCTION(with_short_jump, ".byte 0xeb, 1f - . - 1\n1: leaq 5(%rdi), %rax\nret");
 FUNCTION(with_call, "pushq %rax\ncall seven\npopq %rcx\nret");
+FUNCTION(with_call_by, "pushq %rax\ncall *seven_pointer(%rip)\npopq %rcx\nret");
+FUNCTION(by_register, "pushq %rax\ncall *%rdi\npopq %rcx\nret");
 FUNCTION(with_call_first, "call seven\nret");
 FUNCTION(with_addr32_call, "pushq %rax\n.byte 0x67\ncall seven\npopq %rcx\nret");
 FUNCTION(with_return, "ret");
@@ -119,8 +121,9 @@ static void test_what_is_changed_does_what_it_did(void **state)
 		SUBJECT(with_compare, NULL),     SUBJECT(with_test, NULL),
 		SUBJECT(with_far_test, NULL),    SUBJECT(with_jump, NULL),
 		SUBJECT(with_call, NULL),        SUBJECT(with_call_first, NULL),
-		SUBJECT(with_addr32_call, NULL), SUBJECT(with_thread, NULL),
-		SUBJECT(with_vectors, NULL),     SUBJECT(with_return, NULL),
+		SUBJECT(with_addr32_call, NULL), SUBJECT(with_call_by, NULL),
+		SUBJECT(with_thread, NULL),      SUBJECT(with_vectors, NULL),
+		SUBJECT(with_return, NULL),
 	};
 	const uint32_t count = sizeof(changed) / sizeof(changed[0]);
 	uint8_t *room = patch_room((uintptr_t)with_frame, 2 * count, NULL);
@@ -143,6 +146,7 @@ static void test_what_cannot_be_is_left_alone(void **state)
 		SUBJECT(comes_inside, "jumps back to its first instructions"),
 		SUBJECT(comes_from_afar, "jumps back to its first instructions"),
 		SUBJECT(from_farther, "jumps back to its first instructions"),
+		SUBJECT(by_register, "has an instruction that is not known"),
 		SUBJECT(with_loop, "has an instruction that is not known"),
 		SUBJECT(with_unknown, "has an instruction that is not known"),
 		SUBJECT(unknown_later, "has an instruction that is not known"),
