@@ -59,8 +59,9 @@ void inner_look_at(const struct link_map *map, const char *path)
 {
 	bool others = false;
 
+	/* The kernel's own has a name without a file. */
 	inner_looked.path = path;
-	if (!path || !image_open(&inner_looked.image, map) ||
+	if (!path || !strchr(path, '/') || !image_open(&inner_looked.image, map) ||
 	    is_known(image_soname(&inner_looked.image)))
 		return;
 	inner_looked.is_open = !agent_filtered_files &&

@@ -15,7 +15,7 @@
 /* In one, for a file with few of them takes a page of it. */
 static struct {
 	Elf64_Phdr segment[SEGMENTS_MOST];
-	uint8_t first[FIRST_BYTES];
+	_Alignas(8) uint8_t first[FIRST_BYTES];
 	Elf64_Shdr section[SECTIONS_MOST];
 	Elf64_Sym symbol[CHUNK_COUNT];
 } room;
@@ -59,32 +59,40 @@ static bool is_readable(uintptr_t at)
 
 /* The file begins as the module does in memory, with what names this build of it: it was not put
  * in its place since. If it was, it may say that it lies where nothing is. */
-static bool is_file_of(int fd, uintptr_t start, uint64_t bytes)
+static bool is_file_of(uintptr_t start, uint64_t bytes)
 {
-	return start % MGL_PAGE == 0 && is_readable(start) && read_at(fd, room.first, bytes, 0) &&
+	return start % MGL_PAGE == 0 && is_readable(start) &&
 	       memcmp(room.first, (const void *)start, bytes) == 0;
 }
 
-/* What begins the file is mapped first: *bytes of it at *start, as they are in the file. */
+/* As a rule they follow the header, and have been read with it. */
+static const Elf64_Phdr *headers_read(const struct symtab *s, uint64_t first_bytes)
+{
+	uint64_t bytes = s->header.e_phnum * sizeof(room.segment[0]), at = s->header.e_phoff;
+
+	if (at < first_bytes && bytes <= first_bytes - at) {
+		memcpy(room.segment, room.first + at, bytes);
+		return room.segment;
+	}
+	return read_at(s->fd, room.segment, bytes, at) ? room.segment : NULL;
+}
+
+/* What begins the file is mapped first, at *start: *bytes of it are there as they are in the file. */
 static bool segments_read(struct symtab *s, uintptr_t *start, uint64_t *bytes)
 {
+	const Elf64_Phdr *p = headers_read(s, *bytes);
 	uint32_t texts = 0;
 
-	if (!read_at(s->fd, room.segment, s->header.e_phnum * sizeof(room.segment[0]),
-		     s->header.e_phoff))
-		return false;
-	*start = *bytes = 0;
-	for (uint32_t i = 0; i < s->header.e_phnum; i++) {
-		const Elf64_Phdr *p = &room.segment[i];
+	*start = 0;
+	for (uint32_t i = 0; p && i < s->header.e_phnum; i++, p++) {
 		uintptr_t at = s->map->l_addr + p->p_vaddr;
 
 		if (p->p_type != PT_LOAD)
 			continue;
 		if (p->p_offset == 0) {
 			*start = at;
-			*bytes = (p->p_flags & PF_W) || p->p_filesz < FIRST_BYTES
-					 ? sizeof(s->header)
-					 : FIRST_BYTES;
+			if ((p->p_flags & PF_W) || p->p_filesz < *bytes)
+				*bytes = sizeof(s->header);
 		}
 		if ((p->p_flags & (PF_R | PF_X)) != (PF_R | PF_X) || texts == SYMTAB_TEXTS ||
 		    at + p->p_filesz < at)
@@ -95,19 +103,28 @@ static bool segments_read(struct symtab *s, uintptr_t *start, uint64_t *bytes)
 	return *start && texts;
 }
 
-bool symtab_open(struct symtab *ret, const char *path, const struct link_map *map)
+static bool file_read(struct symtab *s)
 {
+	long n = sys_call6(SYS_pread64, s->fd, (long)room.first, FIRST_BYTES, 0, 0, 0);
 	uintptr_t start;
 	uint64_t bytes;
 
+	if (n < (long)sizeof(s->header))
+		return false;
+	memcpy(&s->header, room.first, sizeof(s->header));
+	bytes = (uint64_t)n;
+	return is_elf(&s->header) && segments_read(s, &start, &bytes) && is_file_of(start, bytes);
+}
+
+bool symtab_open(struct symtab *ret, const char *path, const struct link_map *map)
+{
 	*ret = (struct symtab){
 		.fd = (int)sys_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0),
 		.map = map,
 	};
 	if (ret->fd < 0)
 		return false;
-	if (read_at(ret->fd, &ret->header, sizeof(ret->header), 0) && is_elf(&ret->header) &&
-	    segments_read(ret, &start, &bytes) && is_file_of(ret->fd, start, bytes))
+	if (file_read(ret))
 		return true;
 	sys_close(ret->fd);
 	return false;
