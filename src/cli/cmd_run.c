@@ -253,6 +253,12 @@ static void print_notes(const struct collect_run *run, FILE *out)
 	if (run->left_out && run->recorded)
 		cli_note_to(out, "%zu process%s left out, as was asked", run->left_out,
 			    run->left_out == 1 ? " was" : "es were");
+	if (run->unseen)
+		cli_note_to(out,
+			    "%zu process%s that allocated nothing so far, and %s not recorded: "
+			    "have a server stay in the foreground, or see mallograph env",
+			    run->unseen, run->unseen == 1 ? " runs on" : "es run on",
+			    run->unseen == 1 ? "is" : "are");
 	if (run->running == 1)
 		cli_note_to(out, "1 process still runs; it is recorded up to now");
 	else if (run->running > 1)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "collect/place.h"
 
 static void close_file(FILE **file)
 {
@@ -61,4 +62,29 @@ bool collect_is_mapped(int fd)
 	if (directory)
 		closedir(directory);
 	return found;
+}
+
+size_t collect_mapped_since(int fd, uint64_t starttime,
+			    bool (*is_known)(const void *context, pid_t pid), const void *context,
+			    pid_t *last)
+{
+	struct stat st;
+	DIR *directory = fstat(fd, &st) == 0 ? opendir("/proc") : NULL;
+	struct dirent *entry;
+	size_t count = 0;
+
+	while (directory && (entry = readdir(directory))) {
+		pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
+
+		/* Few began since; mappings take longest to read. */
+		if (pid <= 0 || pid == getpid() || collect_process_starttime(pid) < starttime ||
+		    !maps(entry->d_name, &st))
+			continue;
+		count++;
+		if (!is_known(context, pid))
+			*last = pid;
+	}
+	if (directory)
+		closedir(directory);
+	return count;
 }

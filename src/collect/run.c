@@ -1,11 +1,15 @@
 #include "collect/run.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "collect/keep.h"
 #include "collect/launch.h"
+#include "collect/mapped.h"
+#include "collect/place.h"
 #include "collect/preload.h"
 #include "collect/processes.h"
 #include "collect/wish.h"
@@ -120,6 +124,44 @@ static struct error *finish(struct collect_run *run)
 	return error;
 }
 
+static bool is_recorded(const void *context, pid_t pid)
+{
+	const struct collect_processes *processes = context;
+
+	for (size_t i = 0; i < processes->list.count; i++)
+		if (processes->list.items[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* A child of fork has its ledger from its first allocation on. One that goes on behind the program,
+ * as a server does that leaves its terminal, may have had none yet, and will have none: it has the
+ * session mapped. */
+static void look_for_unseen(struct collect_run *run)
+{
+	struct collect_processes processes = {.list = VECTOR_EMPTY};
+	CLEANUP_ERROR struct error *error =
+		collect_processes_read(run->session.fd, run->session.path, &processes);
+	char path[64], name[32] = "", text[64];
+	pid_t last = 0;
+	size_t count = collect_mapped_since(run->session.fd, collect_process_starttime(getpid()),
+					    is_recorded, &processes, &last);
+
+	/* What was left out has it mapped, too. */
+	if (!error && last && !run->left_out && count > run->running) {
+		run->unseen = count - run->running;
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)last);
+
+		CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t bytes = fd < 0 ? 0 : read(fd, name, sizeof(name) - 1);
+
+		name[strcspn(name, "\n")] = '\0';
+		snprintf(text, sizeof(text), "%s (no allocation yet)", bytes > 0 ? name : "?");
+		collect_session_add_missed(&run->session, run->unseen, text);
+	}
+	collect_processes_free(&processes);
+}
+
 static void look_last(struct collect_snapshots *snapshots)
 {
 	CLEANUP_ERROR struct error *error = collect_snapshots_end(snapshots);
@@ -155,6 +197,7 @@ struct error *collect_run(const struct collect_run_options *options, struct coll
 	ret->unsaved = finish(ret);
 	/* One that has no ledger yet may still run, and would fill one that nobody can read. */
 	collect_session_stop(&ret->session);
+	look_for_unseen(ret);
 	/* An empty recording is not worth a file. */
 	if (!ret->unsaved && !ret->output.discard && ret->recorded > 0)
 		ret->unsaved = save(ret);

@@ -47,6 +47,7 @@ struct collect_run {
 	size_t recorded;                      /* ledgers in it */
 	size_t left_out;                      /* processes that were not to be recorded */
 	size_t running;                       /* processes not yet ended */
+	size_t unseen;                        /* likewise, that have allocated nothing yet */
 };
 
 /* An error is one of before the start, or one that lost sight of the program; exit_code is

@@ -275,6 +275,23 @@ void collect_session_stop(struct collect_session *session)
 	set_control(session, offsetof(struct mgl_control, off), &off, sizeof(off));
 }
 
+void collect_session_add_missed(struct collect_session *session, size_t count, const char *name)
+{
+	off_t at = (off_t)offsetof(struct mgl_session, missed);
+	struct mgl_session head = {0};
+	uint32_t missed = 0;
+
+	if (pread(session->fd, &missed, sizeof(missed), at) != sizeof(missed))
+		return;
+	if (missed == 0) {
+		snprintf(head.missed_first, sizeof(head.missed_first), "%s", name);
+		error_free(write_all(session->fd, head.missed_first, sizeof(head.missed_first),
+				     (off_t)offsetof(struct mgl_session, missed_first)));
+	}
+	missed += (uint32_t)count;
+	error_free(write_all(session->fd, &missed, sizeof(missed), at));
+}
+
 void collect_session_set_retired(struct collect_session *session, size_t count)
 {
 	uint32_t retired = (uint32_t)count;

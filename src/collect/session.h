@@ -58,6 +58,8 @@ bool collect_session_tend(struct collect_session *session);
 void collect_session_release(struct collect_session *session, uint64_t offset, uint64_t bytes);
 /* So many processes are in the profile beside it. */
 void collect_session_set_retired(struct collect_session *session, size_t count);
+/* So many processes run that no ledger knows of; name: the first one's, with why. */
+void collect_session_add_missed(struct collect_session *session, size_t count, const char *name);
 /* No process records new allocations from now on. */
 void collect_session_stop(struct collect_session *session);
 /* With what is kept beside it. */
