@@ -200,20 +200,48 @@ static uint64_t anybody(const struct finishing *finishing)
 	return finishing->retired.count ? finishing->retired.items[0].kin.serial : 1;
 }
 
-/* Processes the session had, and that are nowhere now. */
-static struct error *put_not_kept(struct finishing *finishing)
+/* Processes that were begun and are neither kept nor in the file. */
+static uint64_t absent(const struct finishing *finishing)
 {
 	const struct ledger_session *session = ledger_reader_session(finishing->reader);
-	uint64_t known = finishing->retired.count, here = known, missing = 0;
+	uint64_t here = finishing->retired.count;
 
 	for (size_t i = 0; i < ledger_reader_process_count(finishing->reader); i++)
 		here += !collect_finish_is_retired(
 			finishing, ledger_reader_process(finishing->reader, i)->serial);
 	/* For a while they are both there and here. */
-	if (session->retired > known && session->begun > here)
-		missing = session->begun - here;
-	if (missing > session->retired - known)
-		missing = session->retired - known;
+	return session->begun > here ? session->begun - here : 0;
+}
+
+/* Those of them that were put beside the file, and are not there. */
+static uint64_t not_kept(const struct finishing *finishing)
+{
+	const struct ledger_session *session = ledger_reader_session(finishing->reader);
+	uint64_t known = finishing->retired.count, missing = absent(finishing);
+
+	if (session->retired <= known)
+		return 0;
+	return missing < session->retired - known ? missing : session->retired - known;
+}
+
+/* Of processes without a header, those that were retired, of which the rest was not gone yet. */
+static uint64_t headless_excused(const struct finishing *finishing)
+{
+	const struct ledger_session *session = ledger_reader_session(finishing->reader);
+	uint64_t unknown = 0, rest = absent(finishing) - not_kept(finishing);
+
+	for (size_t i = 0; i < session->headless_count; i++)
+		unknown += !collect_finish_is_retired(finishing, session->headless[i]);
+	if (session->retired && unknown > rest)
+		unknown = rest;
+	return session->headless_count - unknown;
+}
+
+/* Processes the session had, and that are nowhere now. */
+static struct error *put_not_kept(struct finishing *finishing)
+{
+	uint64_t missing = not_kept(finishing);
+
 	if (missing == 0)
 		return NULL;
 	return store_put(finishing->writer,
@@ -242,7 +270,8 @@ static struct error *write_all(struct finishing *finishing)
 
 	TRY(collect_finishing_put_meta(finishing));
 	TRY(collect_finish_read_family(finishing));
-	TRY(ledger_family_add_missed(finishing->reader, &finishing->family));
+	TRY(ledger_family_add_missed(finishing->reader, &finishing->family,
+				     headless_excused(finishing)));
 	for (size_t i = count; i-- && !finishing->last;) {
 		uint32_t serial = ledger_reader_process(finishing->reader, i)->serial;
 

@@ -344,7 +344,8 @@ struct error *ledger_family_read(struct ledger_reader *reader, const struct ledg
 	return error;
 }
 
-struct error *ledger_family_add_missed(struct ledger_reader *reader, struct ledger_family *family)
+struct error *ledger_family_add_missed(struct ledger_reader *reader, struct ledger_family *family,
+				       uint64_t excused)
 {
 	const struct ledger_session *session = ledger_reader_session(reader);
 	struct ledger_text first = {session->missed_first, strlen(session->missed_first)};
@@ -352,10 +353,10 @@ struct error *ledger_family_add_missed(struct ledger_reader *reader, struct ledg
 	if (family->count && session->left_out)
 		TRY(ledger_member_add_missing(&family->members[0], "left_out", session->left_out,
 					      NULL));
-	if (family->count == 0 || session->missed == 0)
+	if (family->count == 0 || session->missed <= excused)
 		return NULL;
-	return ledger_member_add_missing(&family->members[0], "missed_process", session->missed,
-					 &first);
+	return ledger_member_add_missing(&family->members[0], "missed_process",
+					 session->missed - excused, &first);
 }
 
 void ledger_family_free(struct ledger_family *family)

@@ -71,9 +71,10 @@ struct ledger_kin {
 /* kin: by serial; NULL = the reader has all. */
 struct error *ledger_family_read(struct ledger_reader *reader, const struct ledger_kin *kin,
 				 size_t kin_count, struct ledger_family *ret) ERROR_MUST_CHECK;
-/* Those that got no ledger at all, or were to have none, to the first. Once a session. */
-struct error *ledger_family_add_missed(struct ledger_reader *reader,
-				       struct ledger_family *family) ERROR_MUST_CHECK;
+/* Those that got no ledger at all, or were to have none, to the first. Once a session. excused: so
+ * many of the headless are told of otherwise. */
+struct error *ledger_family_add_missed(struct ledger_reader *reader, struct ledger_family *family,
+				       uint64_t excused) ERROR_MUST_CHECK;
 void ledger_family_free(struct ledger_family *family);
 
 /* detail's bytes must outlive the family. */

@@ -207,6 +207,7 @@ static struct error *load_processes(struct ledger_reader *reader)
 		TRY(ledger_process_load(reader, process));
 		if (!process->header) {
 			/* It died, or was damaged, before its header was whole. */
+			TRY(vector_push(&reader->headless, process->info.serial));
 			ledger_process_deinit(process);
 			reader->session.missed++;
 			continue;
@@ -218,6 +219,8 @@ static struct error *load_processes(struct ledger_reader *reader)
 		kept++;
 	}
 	reader->processes.count = kept;
+	reader->session.headless = reader->headless.items;
+	reader->session.headless_count = reader->headless.count;
 	return NULL;
 }
 
@@ -272,6 +275,7 @@ void ledger_reader_close(struct ledger_reader *reader)
 	for (size_t i = 0; i < reader->processes.count; i++)
 		ledger_process_deinit(&reader->processes.items[i]);
 	vector_free(&reader->processes);
+	vector_free(&reader->headless);
 	ledger_file_close(&reader->file);
 	free(reader);
 }

@@ -37,12 +37,17 @@ struct ledger_session {
 	uint64_t start_ns;
 	uint64_t start_unix_ns;
 	int32_t collector_pid;
-	uint32_t missed;   /* processes that could not get a ledger */
+	uint32_t
+		missed; /* processes that could not get a ledger, or died before its header was whole */
 	uint32_t left_out; /* that were not to be recorded */
 	char missed_first[sizeof(((struct mgl_session *)0)->missed_first) + 1];
 	uint64_t file_bytes;
 	uint32_t begun;   /* serials that were given out, from 1 on */
 	uint32_t retired; /* processes that are kept beside the file; most are in it no more */
+	/* Serials of those that are missed for want of a header: of one that was retired the rest
+	 * may not be gone yet. */
+	const uint32_t *headless;
+	size_t headless_count;
 };
 
 struct ledger_slot {

@@ -67,7 +67,8 @@ struct reader_file {
 struct ledger_reader {
 	struct reader_file file;
 	struct ledger_session session;
-	uint32_t vain_walks; /* looks for new extents although no unit was taken */
+	VECTOR(uint32_t) headless; /* session's */
+	uint32_t vain_walks;       /* looks for new extents although no unit was taken */
 	VECTOR(struct reader_process) processes;
 };
 

@@ -378,6 +378,30 @@ def test_what_became_of_the_root(run, script, ends):
     assert 1 << 20 < processes[-1]["rss_peak_bytes"] < 100 << 20
 
 
+def test_a_daemon_that_has_not_allocated_yet_is_told_of(run, cc):
+    """Its ledger would begin with its first allocation, and the program that started it is over."""
+    daemon = cc("daemon_of_none", """
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	free(malloc(10));
+	if (fork() == 0) {
+		for (int i = 0; i < 3; i++) close(i);
+		sleep(3);
+	}
+	return 0;
+}
+""")
+    result = run("-o", "x.mgp", daemon, text=True)
+    said = " ".join(result.stderr.split())
+    assert result.returncode == 0
+    assert "1 process runs on that allocated nothing so far, and is not recorded" in said
+    (process,) = json.loads(run("report", "--json", "x.mgp").stdout)["processes"]
+    assert [(loss["kind"], loss["count"], loss["detail"]) for loss in process["losses"]] == [
+        ("missed_process", 1, "daemon_of_none (no allocation yet)")]
+
+
 def test_children_of_a_run_are_recorded(run):
     run("-q", "-o", "x.mgl", "sh", "-c", "sh -c 'exit 1'; (exit 2); true & wait")
     processes = json.loads(run("report", "--json", "x.mgl").stdout)["processes"]
