@@ -46,6 +46,18 @@ static size_t size_of(const struct call *c, const struct inner_shape *shape)
 	return size;
 }
 
+static void leave_out(struct thread *t, const struct call *c)
+{
+	static const char why[] = "small blocks of libraries opened later";
+
+	hook_phase(t, cfa_of(c), GATE_AGENT);
+	if (atomic_load(&t->process->loss_detail[MGL_LOSS_UNRECORDED]))
+		agent_count_loss(MGL_LOSS_UNRECORDED, 1);
+	else
+		agent_name_loss(t, MGL_LOSS_UNRECORDED, why, sizeof(why) - 1);
+	hook_leave(t);
+}
+
 /* The end of a hook that allocates. */
 static void *allocated(struct thread *t, struct call *c, const struct inner *in, void *made)
 {
@@ -53,8 +65,7 @@ static void *allocated(struct thread *t, struct call *c, const struct inner *in,
 
 	if (AGENT_LIKELY(size >= in->least || !made))
 		return account_allocated(t, made, size, in->shape.api, c->pc, cfa_of(c));
-	agent_count_loss(MGL_LOSS_UNRECORDED, 1);
-	hook_leave(t);
+	leave_out(t, c);
 	return made;
 }
 
