@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import oracle
+from programs_help import need
 
 WAYS = (
     "execve execve_null execv execvp execvpe execl execlp execle fexecve execveat execveat_fd "
@@ -267,8 +268,7 @@ int main(int argc, char **argv)
     ["sh", "-c", "valgrind -q --trace-children=yes sh -c ./plain; exit $?"], ["./plain", "again"],
 ], ids=["memcheck", "exitcode", "massif", "children", "again"])  # fmt: skip
 def test_a_program_under_valgrind_is_undisturbed_and_said(run, cc, tmp_path, command):
-    if not shutil.which("valgrind"):
-        pytest.skip("valgrind is not here")
+    need("valgrind")
     (tmp_path / "plain").symlink_to(cc("for_valgrind", VALGRIND, "-fno-builtin"))
     result = run("-o", "x.mgp", *command, text=True)
     assert (result.returncode, result.stdout) == (5, "out\n")
@@ -277,7 +277,8 @@ def test_a_program_under_valgrind_is_undisturbed_and_said(run, cc, tmp_path, com
 
 
 def test_the_tool_under_valgrind_records(mallograph, cc, runtime, tmp_path, sanitized):
-    if sanitized or not shutil.which("valgrind"):
+    need("valgrind")
+    if sanitized:
         pytest.skip("needs valgrind, and no sanitizer")
     done = subprocess.run(
         ["valgrind", "-q", "--error-exitcode=9", mallograph, "-q", "-o", "x.mgp",
